@@ -1,0 +1,2 @@
+# Installation: library, headers, program, pkg-config file, CMake package.
+include(GNUInstallDirs)

@@ -1,0 +1,193 @@
+/* Layers and models.
+ *
+ * A layer is one unit of the sequence that gpipe cuts into partitions: its forward is written once, in operations
+ * (gpipe/graph.h); parameters are declared where they are used. A model is a sequence of layers with a loss at its end.
+ *
+ * A model is immutable once gp_model_finish() has succeeded and may then be read by any number of threads. */
+#ifndef GPIPE_LAYER_H
+#define GPIPE_LAYER_H
+
+#include "gpipe/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- inside a forward ---- */
+
+/* What a layer's forward builds with: the graph, the layer's place in the model, the compute dtype. Lives for the call. */
+typedef struct gp_builder gp_builder;
+
+typedef enum gp_init_kind { GP_INIT_ZEROS, GP_INIT_CONSTANT, GP_INIT_NORMAL, GP_INIT_UNIFORM } gp_init_kind;
+
+/* How a parameter starts: a constant, normal(0, value) or uniform(-value, value); drawn by Philox keyed by (seed, full
+ * name), so it is the same for every partitioning. */
+typedef struct gp_init {
+    gp_init_kind kind;
+    double value;
+} gp_init;
+
+typedef struct gp_parameter_options {
+    gp_init init;
+    bool no_decay;   /* excluded from weight decay; set by itself for rank < 2 */
+    const char *tie; /* full name of a parameter of this or an earlier layer that this one is ("layers.0.token.weight"):
+                        same shape, one value; NULL: its own */
+} gp_parameter_options;
+
+/* Declares a parameter (f32). Its full name is "layers.<index>.<scopes>.<name>". A name used twice in a layer is an error,
+ * so is a tie to a name that does not exist or has another shape. */
+GP_API gp_value gp_builder_parameter(gp_builder *builder, const char *name, gp_shape shape,
+                                     const gp_parameter_options *options);
+/* Names inside are prefixed by "<scope>." until the matching pop. */
+GP_API void gp_builder_push(gp_builder *builder, const char *scope);
+GP_API void gp_builder_pop(gp_builder *builder);
+/* f32 or bf16: the dtype that activations have. */
+GP_API gp_dtype gp_builder_dtype(const gp_builder *builder);
+/* The graph that this builder adds to. */
+GP_API gp_graph *gp_builder_graph(const gp_builder *builder);
+
+/* Skips: keeps `value` under `name` for later layers, which get it with gp_builder_recall. Kept twice under one name, kept
+ * and never recalled, or recalled and never kept: an error of gp_model_finish that names the layer. A value may be
+ * recalled by several layers; it travels straight to each. */
+GP_API void gp_builder_keep(gp_builder *builder, const char *name, gp_value value);
+GP_API gp_value gp_builder_recall(gp_builder *builder, const char *name);
+
+/* Keeps the first error of the layer (also in the calling thread's message) and returns an invalid value. */
+GP_API gp_value gp_builder_error(gp_builder *builder, const char *format, ...) GP_PRINTF(2, 3);
+
+/* ---- layer classes ---- */
+
+/* A class of layers: a constant that outlives every layer of it. `self` is the instance's own data. */
+typedef struct gp_layer_class {
+    size_t size;      /* sizeof(gp_layer_class) */
+    const char *kind; /* for instance "linear" */
+
+    /* Required. The forward: takes the value of the layer before, returns this layer's. Called once per stage program and
+     * for shape inference; must build the same operations each time it sees the same types. Pure but for `builder`. */
+    gp_value (*forward)(const void *self, gp_builder *builder, gp_value input);
+
+    /* Optional. FLOPs of forward + backward for this input, where the sum over the operations would mislead. */
+    double (*cost)(const void *self, gp_type input);
+
+    /* Optional. Frees `self`. */
+    void (*destroy)(void *self);
+} gp_layer_class;
+
+typedef struct gp_layer gp_layer;
+
+/* A layer of a class; takes ownership of `self` (also on error). Errors: GP_INVALID (class without forward), GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_layer_create(gp_layer **layer, const gp_layer_class *layer_class, void *self);
+/* Accepts NULL. */
+GP_API void gp_layer_destroy(gp_layer *layer);
+/* Builds a layer inside another's forward (for containers such as residual or sequential). */
+GP_API gp_value gp_layer_forward(const gp_layer *layer, gp_builder *builder, gp_value input);
+GP_API const char *gp_layer_kind(const gp_layer *layer);
+
+/* ---- built-in layers: by name with options, as in a configuration ---- */
+
+typedef enum gp_option_type { GP_OPTION_INTEGER, GP_OPTION_NUMBER, GP_OPTION_BOOLEAN, GP_OPTION_TEXT } gp_option_type;
+
+/* One option given to a built-in layer. */
+typedef struct gp_option {
+    const char *key;
+    gp_option_type type;
+    int64_t integer; /* GP_OPTION_INTEGER, GP_OPTION_BOOLEAN (0, 1) */
+    double number;   /* GP_OPTION_NUMBER */
+    const char *text;
+} gp_option;
+
+/* One option that a built-in layer knows. */
+typedef struct gp_option_info {
+    const char *key;
+    gp_option_type type;
+    const char *default_text; /* NULL: required */
+    const char *help;
+} gp_option_info;
+
+typedef struct gp_layer_info {
+    const char *kind;
+    const char *help;
+    const gp_option_info *options;
+    size_t option_count;
+    bool container; /* takes `children` */
+} gp_layer_info;
+
+/* The built-in layers, for help texts and completion. */
+GP_API const gp_layer_info *gp_layer_kinds(size_t *count);
+
+/* Creates a built-in layer. Unknown kinds and keys are GP_INVALID with the nearest known one in the message. Takes
+ * ownership of the `children` (also on error). Integers are accepted for numbers. */
+GP_API gp_status gp_layer_create_builtin(gp_layer **layer, const char *kind, const gp_option *options, size_t option_count,
+                                         gp_layer **children, size_t child_count);
+
+/* ---- models ---- */
+
+typedef enum gp_loss_kind { GP_LOSS_CROSS_ENTROPY, GP_LOSS_SQUARED_ERROR } gp_loss_kind;
+
+typedef struct gp_loss {
+    gp_loss_kind kind;
+    gp_cross_entropy_options cross_entropy;
+} gp_loss;
+
+typedef struct gp_model gp_model;
+
+/* An empty model whose samples have `sample` as type, without the batch dimension (for instance i32[64]). */
+GP_API gp_status gp_model_create(gp_model **model, gp_type sample);
+/* Accepts NULL. */
+GP_API void gp_model_destroy(gp_model *model);
+/* Appends a layer and takes ownership of it (also on error). */
+GP_API gp_status gp_model_add(gp_model *model, gp_layer *layer);
+/* Default: cross-entropy without smoothing. */
+GP_API gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss);
+/* Checks shapes, skips, ties and names by building every layer once. Errors (GP_INVALID) name the layer, the operation and
+ * the shapes. */
+GP_API gp_status gp_model_finish(gp_model *model);
+
+GP_API size_t gp_model_layer_count(const gp_model *model);
+GP_API const char *gp_model_layer_kind(const gp_model *model, size_t layer);
+/* Parameters of the model, each shared one counted once. */
+GP_API int64_t gp_model_parameter_count(const gp_model *model);
+/* Parameters declared by a layer, tied ones not counted. */
+GP_API int64_t gp_model_layer_parameter_count(const gp_model *model, size_t layer);
+/* Type of one sample of the input, of the last layer's output, and of the targets, all without the batch dimension. */
+GP_API gp_type gp_model_input_type(const gp_model *model);
+GP_API gp_type gp_model_output_type(const gp_model *model);
+GP_API gp_type gp_model_target_type(const gp_model *model);
+/* FLOPs of forward and backward of a layer for one sample. */
+GP_API double gp_model_layer_flops(const gp_model *model, size_t layer);
+
+typedef struct gp_parameter_info {
+    const char *name; /* full name, owned by the model */
+    gp_shape shape;
+    size_t layer; /* the layer that declares it */
+    gp_init init;
+    bool no_decay;
+} gp_parameter_info;
+
+/* The model's own parameters (tied ones once, where declared first), in the order of layers. */
+GP_API size_t gp_model_parameters(const gp_model *model);
+GP_API gp_parameter_info gp_model_parameter(const gp_model *model, size_t index);
+
+/* ---- the zoo ---- */
+
+/* GPT-2 (Radford et al. 2019): learned positions, pre-norm blocks, GELU (tanh). Layers: embedding, `layers` blocks, final
+ * norm, head. 0 means the default in brackets. */
+typedef struct gp_gpt2_options {
+    int64_t layers;     /* [12] */
+    int64_t heads;      /* [12] */
+    int64_t width;      /* [768] */
+    int64_t context;    /* [1024] */
+    int64_t vocabulary; /* [50257] */
+    double dropout;     /* [0] on embeddings, attention probabilities and residual branches */
+    bool untied;        /* head with weights of its own instead of the token embedding's */
+    bool no_bias;       /* linear layers and norms without bias */
+} gp_gpt2_options;
+
+/* Creates a finished GPT-2 with cross-entropy loss. Initialisation: normal(0, 0.02), residual projections normal(0, 0.02 /
+ * sqrt(2 * layers)), biases 0, norms 1. `options` may be NULL (GPT-2 small: 124,439,808 parameters). */
+GP_API gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
