@@ -1,0 +1,200 @@
+/* Training: plans, the trainer, evaluation, generation, run directories.
+ *
+ * A trainer owns the workers. Its functions are called by one thread at a time. After a failure (any status but GP_OK of a
+ * step) only gp_trainer_destroy is useful. */
+#ifndef GPIPE_TRAIN_H
+#define GPIPE_TRAIN_H
+
+#include "gpipe/data.h"
+#include "gpipe/device.h"
+#include "gpipe/layer.h"
+#include "gpipe/pipeline.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- how a model is laid over workers ---- */
+
+typedef enum gp_balance { GP_BALANCE_TIME, GP_BALANCE_FLOPS, GP_BALANCE_PARAMETERS } gp_balance;
+
+/* All zero is the default: one partition, one micro-batch, gpipe, except_last by stage, balanced by time, f32, one thread. */
+typedef struct gp_pipeline_options {
+    size_t size;           /* sizeof, or 0 */
+    int partitions;        /* K; 0: 1 */
+    int micro_batches;     /* M; 0: 1 */
+    int64_t batch;         /* samples of a mini-batch; 0: 1 */
+    gp_schedule_kind schedule;
+    const char *schedule_text; /* instead of `schedule`: the text form of one; NULL: none */
+    gp_recompute recompute;
+    bool recompute_by_layer; /* granularity: false stage, true layer */
+    gp_balance balance;
+    const size_t *stage_layers; /* layers of each stage (partitions entries), by hand; NULL: by `balance` */
+    const double *cut_costs;    /* see gp_partition_options; NULL: none */
+    gp_device_options device;   /* of every worker */
+    gp_dtype precision;         /* GP_F32 or GP_BF16 */
+    bool loss_weights;          /* mini-batches come with per-token weights */
+    double report_after;        /* seconds before a wait is reported through the log; 0: 30 */
+    uint64_t seed;              /* of initial parameters and of dropout */
+} gp_pipeline_options;
+
+typedef enum gp_optimizer_kind { GP_OPTIMIZER_ADAMW, GP_OPTIMIZER_ADAM, GP_OPTIMIZER_SGD } gp_optimizer_kind;
+typedef enum gp_decay_kind {
+    GP_LR_CONSTANT,
+    GP_LR_LINEAR,      /* from lr to min_lr at the last step */
+    GP_LR_COSINE,      /* Loshchilov & Hutter, arXiv 1608.03983, one half wave from lr to min_lr */
+    GP_LR_STEP,        /* lr * gamma^floor((step - warmup) / every), not below min_lr */
+    GP_LR_EXPONENTIAL, /* lr * gamma^((step - warmup) / every), not below min_lr */
+    GP_LR_INVERSE_SQRT /* lr * sqrt(warmup / step) after the warm-up (Vaswani et al. 2017) */
+} gp_decay_kind;
+
+/* Learning rate over the steps: linear warm-up from 0 over `warmup` steps, then `kind`. */
+typedef struct gp_lr_options {
+    gp_decay_kind kind;
+    int64_t warmup, every; /* every: 0 is 1 */
+    double min_lr, gamma;  /* gamma: 0 is 0.1 */
+} gp_lr_options;
+
+typedef struct gp_optimizer_options {
+    size_t size;
+    gp_optimizer_kind kind;
+    double lr;           /* 0: 1e-3 (adam, adamw), 1e-2 (sgd) */
+    double beta1, beta2; /* 0: 0.9, 0.999 */
+    double epsilon;      /* 0: 1e-8 */
+    double weight_decay; /* not applied to biases, norms and other parameters of rank < 2 */
+    double momentum;
+    bool nesterov;
+    double clip; /* largest global norm of the gradient; 0: none */
+    gp_lr_options schedule;
+} gp_optimizer_options;
+
+/* The learning rate of step `step` (from 0) of `steps`: warm-up reaches lr at step `warmup`. Pure. */
+GP_API double gp_learning_rate(const gp_lr_options *schedule, double lr, int64_t step, int64_t steps);
+
+/* ---- plans ---- */
+
+typedef struct gp_plan_bytes {
+    size_t parameters, gradients, optimizer, stash, workspace, communication, total;
+} gp_plan_bytes;
+
+typedef struct gp_plan_worker {
+    size_t first_layer, last_layer;
+    int64_t parameters;
+    double seconds; /* predicted busy seconds of a step */
+    gp_plan_bytes bytes;
+} gp_plan_worker;
+
+typedef struct gp_plan {
+    int64_t parameters;
+    double bubble;         /* predicted idle share of the schedule with the stages' times */
+    double bubble_formula; /* (K-1)/(M+K-1) */
+    double step_seconds;   /* predicted; 0 when nothing was measured (balance by flops or parameters) */
+    size_t limit;          /* device.memory, 0: none */
+    bool fits;
+    size_t worker_count;
+    gp_plan_worker *workers;
+} gp_plan;
+
+/* Partitions (measuring on a device when balanced by time) and plans, without allocating the model. `optimizer` may be NULL.
+ * A plan over the limit is not an error: plan->fits is false. */
+GP_API gp_status gp_plan_create(gp_plan **plan, const gp_model *model, const gp_pipeline_options *pipeline,
+                                const gp_optimizer_options *optimizer);
+GP_API void gp_plan_destroy(gp_plan *plan); /* accepts NULL */
+/* As a table for people, or JSON; freed with gp_text_free. */
+GP_API gp_status gp_plan_format(const gp_plan *plan, bool json, char **text);
+
+/* ---- the trainer ---- */
+
+typedef struct gp_trainer gp_trainer;
+
+/* Plans, allocates, starts the workers and initialises the parameters. `model` outlives the trainer. `optimizer` NULL: a trainer
+ * that only evaluates and generates (no gradients, no optimizer state). `steps`: the length of training, for the
+ * learning-rate schedule. Errors: GP_INVALID, GP_DOES_NOT_FIT (message with the table of what needs what). */
+GP_API gp_status gp_trainer_create(gp_trainer **trainer, const gp_model *model, const gp_pipeline_options *pipeline,
+                                   const gp_optimizer_options *optimizer, int64_t steps);
+GP_API void gp_trainer_destroy(gp_trainer *trainer); /* accepts NULL */
+GP_API const gp_plan *gp_trainer_plan(const gp_trainer *trainer);
+GP_API int64_t gp_trainer_step_count(const gp_trainer *trainer); /* steps made so far */
+
+typedef struct gp_step_metrics {
+    int64_t step; /* 1 for the first */
+    double loss, lr, gradient_norm, seconds, bubble;
+    int64_t examples, tokens; /* of this mini-batch; tokens: targets that count */
+    bool finite;              /* false: no update was made; `fault` says where NaN or infinity began */
+    const char *fault;
+} gp_step_metrics;
+
+/* One step on a mini-batch of host tensors, batch first (at most pipeline.batch samples). `weights` may be NULL. A loss
+ * that is not finite is GP_OK with metrics->finite false. */
+GP_API gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
+                                 const gp_tensor *weights, gp_step_metrics *metrics);
+/* Mean loss over samples, without dropout: adds to *loss_sum and *weight. */
+GP_API gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
+                                     const gp_tensor *weights, double *loss_sum, double *weight);
+/* The last layer's output, as f32, for samples (at most ceil(batch / M)). */
+GP_API gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_tensor *outputs);
+
+/* Mean loss over a whole split of a data set (`most` > 0: over at most that many windows). */
+GP_API gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
+                                           double *loss);
+
+typedef struct gp_generate_options {
+    double temperature; /* 0: the likeliest token each time */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 0: 1 (Holtzman et al., arXiv 1904.09751) */
+    uint64_t seed;
+} gp_generate_options;
+
+/* Writes `count` further tokens behind the prompt (at least one token); each is handed to `on_token` as soon as it is there
+ * (return false to stop). The model takes i32[context] and gives logits [context, vocabulary]. */
+GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
+                                     const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
+                                     void *user);
+
+/* Parameters as one safetensors file (f32, plain layout, full names, no trace of the partitioning), and back. Loading demands
+ * every parameter with its shape; the message names what is missing. */
+GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
+GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
+/* One mini-batch's "inputs", "targets", "loss", "parameters.<name>", "gradients.<name>" as safetensors; no update. */
+GP_API gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
+                                           const gp_tensor *weights, const char *path);
+
+/* What the workers measured over the steps so far, worker by worker. */
+typedef struct gp_worker_report {
+    size_t bytes;                                          /* high-water mark of the device */
+    double forward, recompute, backward, update, wait;     /* seconds, mean over the steps (without the first) */
+    double bubble;                                         /* idle share, mean */
+} gp_worker_report;
+
+/* reports: one entry per worker of the plan. bubble and step_seconds (may be NULL): means over the steps. */
+GP_API gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble, double *step_seconds);
+/* Plan and measurement side by side: a table for people, or JSON (report.json); freed with gp_text_free. */
+GP_API gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text);
+/* The last step's actions in the Chrome trace event format. */
+GP_API gp_status gp_trainer_trace(const gp_trainer *trainer, const char *path);
+
+/* ---- a whole run ---- */
+
+typedef struct gp_run_options {
+    size_t size;
+    int64_t steps;        /* 0: 1000 */
+    int64_t eval_every;   /* 0: only at the end */
+    int64_t eval_windows; /* at most that many windows in the evaluations on the way; 0: the whole split */
+    const char *out;      /* run directory, exists; NULL: nothing is written */
+    bool skip_not_finite; /* true: skip the update; false: stop with GP_DIVERGED */
+    uint64_t seed;        /* of the data */
+    /* Called after each step, in the calling thread; has_validation: validation_loss was measured. May be NULL. Returns false to
+     * finish early: weights are written, the run ends with GP_INTERRUPTED. */
+    bool (*on_step)(void *user, const gp_step_metrics *metrics, bool has_validation, double validation_loss);
+    void *user;
+} gp_run_options;
+
+/* Trains on a text data set: prefetches mini-batches, evaluates, writes <out>/metrics.jsonl, <out>/report.json and
+ * <out>/checkpoints/step-N/model.safetensors with the links latest and best. validation (may be NULL): the last validation loss. */
+GP_API gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
+                                double *validation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* A world: the workers of a run, links between them, and what they do together. Whether a worker is a thread of this process or
+ * a rank elsewhere cannot be seen above this room; threads/ is the first implementation.
+ *
+ * A link carries messages one way between two workers, in order, without copying where the memory is shared: its slots are
+ * the receiver's memory; the sender asks for a free one, computes straight into it, and commits; the receiver awaits the next,
+ * reads it in place as long as it likes, and releases it (in any order). With ranks the sender's slot will be a staging
+ * buffer and receives are posted for all free slots.
+ *
+ * Every wait ends when the message is there, when any worker has failed (GP_ABORTED), and is reported when it lasts longer than
+ * `report_after` seconds: who waits for whom, with the words that each worker gave of what it is doing. All functions
+ * with a `worker` are called by that worker's thread. */
+#ifndef GP_WORLD_WORLD_H
+#define GP_WORLD_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpipe/status.h"
+
+typedef struct gp_world gp_world;
+typedef struct gp_link gp_link;
+
+typedef struct gp_world_options {
+    double report_after; /* seconds after which a wait is reported through the log; 0: 30 */
+} gp_world_options;
+
+gp_status gp_world_create_threads(gp_world **world, int workers, const gp_world_options *options);
+void gp_world_destroy(gp_world *world); /* after all workers have left; accepts NULL */
+int gp_world_workers(const gp_world *world);
+
+/* ---- links ---- */
+
+/* Bytes of staging memory that the sender of a link must provide (0 when memory is shared). */
+size_t gp_world_sender_bytes(const gp_world *world, int slots, size_t slot_bytes);
+
+/* Both ends open the link (any order; `tag` tells links between the same two apart); neither waits for the other. The
+ * receiver gives memory for `slots` slots of slot_bytes each (multiple of 64). The link belongs to the world. */
+gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes, void *memory,
+                                gp_link **link);
+gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link);
+
+/* Sender: waits for a free slot; the same slot until it is committed. */
+gp_status gp_link_reserve(gp_link *link, void **buffer);
+gp_status gp_link_commit(gp_link *link, size_t bytes);
+/* Receiver: waits for the next message. Its slot number is for the release. */
+gp_status gp_link_await(gp_link *link, void **buffer, int *slot);
+void gp_link_release(gp_link *link, int slot);
+
+/* What the worker is doing, for the wait report ("B3 of stage 1"); `words` is copied (at most 47 characters). */
+void gp_world_doing(gp_world *world, int worker, const char *words);
+
+/* ---- together: every worker calls these in the same order ---- */
+
+gp_status gp_world_barrier(gp_world *world, int worker);
+/* all[w * bytes ..] = what worker w gave. */
+gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
+
+/* One worker's part in an ordered sum over the workers of a group: `contributions` f32 arrays of `count` elements, summed by
+ * worker, then in the order given, into every member's `destination` (which may be one of its contributions). `sum` adds
+ * a range of arrays (the device's ordered_sum; pointers are offset by the caller of sum in bytes of `element`). */
+typedef struct gp_ordered_sum {
+    const int *members; /* ascending worker numbers */
+    int member_count;
+    void *const *contributions;
+    int contribution_count;
+    void *destination;
+    int64_t count;
+    size_t element; /* bytes of an element on the device */
+    void (*sum)(void *user, void *destination, const void *const *sources, int source_count, int64_t count);
+    void *user;
+} gp_ordered_sum;
+
+/* Called by the members only, in the same order among them. */
+gp_status gp_world_ordered_sum(gp_world *world, int worker, const gp_ordered_sum *part);
+
+/* ---- failure ---- */
+
+/* Where and why a worker failed. */
+typedef struct gp_failure {
+    gp_status status;
+    int worker;
+    char message[512];
+} gp_failure;
+
+/* Stops all: the first failure is kept, every wait of every worker ends with GP_ABORTED. Any thread. */
+void gp_world_fail(gp_world *world, int worker, gp_status status, const char *message);
+/* Whether any worker has failed, and the first failure (may be NULL). Any thread. */
+bool gp_world_failed(const gp_world *world, gp_failure *failure);
+
+#endif
