@@ -1,0 +1,85 @@
+/* Tensors in files: the safetensors format (https://huggingface.co/docs/safetensors), read and written.
+ *
+ * A file is 8 bytes of header length (little-endian), a JSON header {name: {dtype, shape, data_offsets},
+ * "__metadata__": {text: text}}, and the tensors' bytes one after the other. Names are the model's, never the
+ * partition's. */
+#ifndef GPIPE_CHECKPOINT_H
+#define GPIPE_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpipe/status.h"
+#include "gpipe/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes bytes `offset` to `offset + bytes` of a tensor into `buffer`. Called for consecutive pieces, from the thread
+ * that calls gp_safetensors_write. A status other than GP_OK stops the writing and is returned. */
+typedef gp_status (*gp_safetensors_fill)(void *user, size_t offset, void *buffer, size_t bytes);
+
+/* A tensor to be written: its bytes come from `data`, or, where that is NULL, piece by piece from `fill`. */
+typedef struct gp_safetensors_entry {
+    const char *name; /* UTF-8 without control characters */
+    gp_type type;
+    const void *data;
+    gp_safetensors_fill fill;
+    void *user; /* for `fill` */
+} gp_safetensors_entry;
+
+/* A pair of texts (UTF-8) kept beside the tensors. */
+typedef struct gp_safetensors_pair {
+    const char *key;
+    const char *value;
+} gp_safetensors_pair;
+
+/* Writes a whole file, or leaves what was at `path` as it is: the bytes go to a temporary name in the same folder,
+ * reach the disk, and are renamed. The tensors lie in the file by decreasing size of element, else as given, each one
+ * aligned to its element, the first to 64 bytes; `fill` is called in that order. The same arguments give the same
+ * bytes. Errors: GP_INVALID (a name twice, not UTF-8, reserved; a bad type; neither data nor fill), GP_IO,
+ * GP_OUT_OF_MEMORY, and what `fill` returns. Thread-safe. */
+GP_API gp_status gp_safetensors_write(const char *path, const gp_safetensors_entry *entries, size_t count,
+                                      const gp_safetensors_pair *metadata, size_t metadata_count);
+
+/* An open file: the header read and checked, the tensors mapped into memory, read only when they are looked at. Nobody
+ * may shorten the file meanwhile (gp_safetensors_write never does: it replaces). All functions below may be called from
+ * any number of threads. */
+typedef struct gp_safetensors gp_safetensors;
+
+/* Errors: GP_INVALID when there is no such file or it is not a valid safetensors file of at most GP_MAX_RANK dimensions
+ * and the dtypes of gpipe (F32 BF16 F16 F64 I32 I64 U8); GP_IO when it cannot be read; GP_OUT_OF_MEMORY. On error
+ * `*file` is NULL. */
+GP_API gp_status gp_safetensors_open(gp_safetensors **file, const char *path);
+/* Unmaps: the pointers that the file gave are no longer valid. Accepts NULL. */
+GP_API void gp_safetensors_close(gp_safetensors *file);
+
+/* Tensors are numbered from 0 as they lie in the file. An index must be below the count. */
+GP_API size_t gp_safetensors_count(const gp_safetensors *file);
+GP_API const char *gp_safetensors_name(const gp_safetensors *file, size_t index);
+GP_API gp_type gp_safetensors_type(const gp_safetensors *file, size_t index);
+/* The tensor's bytes in the map. In a file of another writer they may be unaligned: see gp_safetensors_read. */
+GP_API const void *gp_safetensors_data(const gp_safetensors *file, size_t index);
+/* Whether there is a tensor `name`; its number goes to `index`, which may be NULL. */
+GP_API bool gp_safetensors_find(const gp_safetensors *file, const char *name, size_t *index);
+
+/* Converts `count` elements of a tensor from number `first` to `dtype` (as gp_convert) into `destination`, however they
+ * are aligned in the file. Errors: GP_INVALID when the range leaves the tensor. */
+GP_API gp_status gp_safetensors_read(const gp_safetensors *file, size_t index, size_t first, size_t count,
+                                     gp_dtype dtype, void *destination);
+
+/* The pairs of texts in the file. A number must be below the count. */
+GP_API size_t gp_safetensors_metadata_count(const gp_safetensors *file);
+GP_API gp_safetensors_pair gp_safetensors_metadata(const gp_safetensors *file, size_t index);
+/* The text at `key`; NULL when there is none. */
+GP_API const char *gp_safetensors_metadata_find(const gp_safetensors *file, const char *key);
+
+/* The format's name of a dtype, for instance "BF16". */
+GP_API const char *gp_safetensors_dtype_name(gp_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,130 @@
+/* Training data: tokenizers and datasets. A dataset is immutable and asked by number: which sample of which step is
+ * wanted is in the question, so any worker or thread gets the same answer, and nothing has to be restored when a run
+ * resumes. */
+#ifndef GPIPE_DATA_H
+#define GPIPE_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpipe/status.h"
+#include "gpipe/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Tokenizers: text to numbers and back. Immutable; every function may be called from any number of threads. --- */
+
+typedef struct gp_tokenizer gp_tokenizer;
+
+/* Kinds of tokenizers: name, the configuration's word, meaning. */
+#define GP_TOKENIZERS(X)                                                                                               \
+    X(GP_TOKENIZER_CHAR, "char", "the Unicode code points of the corpus, in ascending order")                          \
+    X(GP_TOKENIZER_BYTE, "byte", "the 256 bytes")
+
+typedef enum gp_tokenizer_kind {
+#define GP_TOKENIZER_ENUM(name, word, meaning) name,
+    GP_TOKENIZERS(GP_TOKENIZER_ENUM)
+#undef GP_TOKENIZER_ENUM
+} gp_tokenizer_kind;
+
+GP_API const char *gp_tokenizer_kind_name(gp_tokenizer_kind kind);
+
+/* Makes a tokenizer for the text of the files at `corpus`, a path or a glob pattern (the byte tokenizer needs none:
+ * NULL). Errors as gp_dataset_create_text. The caller destroys it. */
+GP_API gp_status gp_tokenizer_create(gp_tokenizer **tokenizer, gp_tokenizer_kind kind, const char *corpus);
+GP_API void gp_tokenizer_destroy(gp_tokenizer *tokenizer);
+
+/* A small JSON file, kept with a run: {"format": "gpipe tokenizer", "version": 1, "kind": "char", "characters": "..."}.
+ * Saving replaces a file as a whole. Errors: GP_INVALID (loading what is missing or malformed), GP_IO,
+ * GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_tokenizer_save(const gp_tokenizer *tokenizer, const char *path);
+GP_API gp_status gp_tokenizer_load(gp_tokenizer **tokenizer, const char *path);
+
+GP_API gp_tokenizer_kind gp_tokenizer_kind_of(const gp_tokenizer *tokenizer);
+/* Number of different tokens: ids are 0 to this number - 1. */
+GP_API int32_t gp_tokenizer_vocabulary(const gp_tokenizer *tokenizer);
+
+/* Text (`bytes` long) to ids: `*count` becomes their number, never more than `bytes`. `ids` may be NULL to count only.
+ * Errors: GP_INVALID for a character that the vocabulary lacks (the message names it), for invalid UTF-8 (char), and
+ * when there are more ids than `capacity`. */
+GP_API gp_status gp_tokenizer_encode(const gp_tokenizer *tokenizer, const char *text, size_t bytes, int32_t *ids,
+                                     size_t capacity, size_t *count);
+
+/* Ids to text: `*bytes` becomes its length. No terminating zero is written. `text` may be NULL to measure only.
+ * Errors: GP_INVALID for an id outside the vocabulary and when the text is longer than `capacity`. */
+GP_API gp_status gp_tokenizer_decode(const gp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
+                                     size_t capacity, size_t *bytes);
+
+/* --- Datasets. --- */
+
+typedef struct gp_dataset gp_dataset;
+
+typedef enum gp_split { GP_SPLIT_TRAIN, GP_SPLIT_VALIDATION } gp_split;
+
+/* How samples are chosen: windows from anywhere in the split by counted random numbers, or one window after the other,
+ * starting over at the end. */
+typedef enum gp_sampling { GP_SAMPLING_RANDOM, GP_SAMPLING_SEQUENTIAL } gp_sampling;
+
+/* A target that the loss ignores. */
+enum { GP_IGNORED_TARGET = -1 };
+
+typedef struct gp_text_options {
+    size_t size;      /* sizeof(gp_text_options) */
+    const char *text; /* a path, or a glob pattern whose files are sorted by name and joined */
+    gp_tokenizer_kind tokenizer_kind;
+    const gp_tokenizer
+        *tokenizer;    /* if not NULL, this one is used (it must outlive the dataset) and the kind ignored */
+    double validation; /* share of the tokens, from the end, that is kept for validation: 0 <= share < 1 */
+    int64_t context;   /* tokens of a window */
+    gp_sampling sampling;
+    int64_t batch; /* samples of a mini-batch: only sequential sampling needs it */
+} gp_text_options;
+
+/* A dataset for language models: a sample is a window of `context` tokens, its target the same window one token later.
+ *
+ * The files are mapped, not loaded, so a corpus may be larger than memory. Bytes, and characters of a corpus that is
+ * all ASCII, are looked up in the map itself; for any other corpus the ids are written once to an unnamed temporary
+ * file in $TMPDIR (2 bytes a token, or 4), which is mapped in turn. The first floor(tokens * (1 - validation)) tokens
+ * are for training, the others for validation.
+ *
+ * Errors: GP_INVALID with a sentence for a missing file, a pattern without a match, an empty corpus, a binary file (NUL
+ * bytes; the byte tokenizer looks at the first MiB of each file), invalid UTF-8 or a character unknown to the given
+ * tokenizer (with file and offset), a training split shorter than a window, a validation split without a target, an
+ * option out of range; GP_IO; GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_dataset_create_text(gp_dataset **dataset, const gp_text_options *options);
+GP_API void gp_dataset_destroy(gp_dataset *dataset);
+
+/* The dataset's tokenizer, owned by it unless it was given; NULL for data without one. */
+GP_API const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset);
+
+/* Types of one sample, without the leading dimension of the batch: i32[context] and i32[context] for text. */
+GP_API gp_type gp_dataset_input_type(const gp_dataset *dataset);
+GP_API gp_type gp_dataset_target_type(const gp_dataset *dataset);
+
+/* Tokens in a split. */
+GP_API int64_t gp_dataset_tokens(const gp_dataset *dataset, gp_split split);
+
+/* Writes samples `first_sample` to `first_sample + count` (numbered within the mini-batch) of step `step` to inputs and
+ * targets, i32[count, context] each. A pure function of its arguments: thread-safe, allocates nothing. Ids are
+ * below the vocabulary and no target is ignored.
+ * Errors: GP_INVALID when a tensor has another type or the split is shorter than a window. */
+GP_API gp_status gp_dataset_sample(const gp_dataset *dataset, gp_split split, uint64_t seed, int64_t step,
+                                   int64_t first_sample, int64_t count, gp_tensor *inputs, gp_tensor *targets);
+
+/* For evaluation: the number of windows, without overlap, in which every token of the split but the first is a target
+ * exactly once. */
+GP_API int64_t gp_dataset_windows(const gp_dataset *dataset, gp_split split);
+
+/* Writes windows `first` to `first + count`. Past the end of the split (the rest of the last window, and whole windows
+ * beyond it) inputs are 0 and targets GP_IGNORED_TARGET, so that any batch can be filled and the loss over a split is
+ * that of its tokens. Thread-safe, allocates nothing. Errors: GP_INVALID when a tensor has another type or a number is
+ * negative. */
+GP_API gp_status gp_dataset_window(const gp_dataset *dataset, gp_split split, int64_t first, int64_t count,
+                                   gp_tensor *inputs, gp_tensor *targets);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
