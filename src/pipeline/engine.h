@@ -1,5 +1,6 @@
-/* The engine: workers that run a schedule over their stages. The planner (plan.c) computes everything about memory without
- * allocating; gp_engine_create allocates what the plan says and starts the workers; a step then allocates nothing.
+/* The engine: workers that run a schedule over their stages. The planner (plan.c) computes everything about memory
+ * without allocating; gp_engine_create allocates what the plan says and starts the workers; a step then allocates
+ * nothing.
  *
  * The functions of an engine are called by one thread at a time (the driver); the workers are threads of their own. */
 #ifndef GP_PIPELINE_ENGINE_H
@@ -14,9 +15,9 @@ typedef enum gp_granularity { GP_GRANULARITY_STAGE, GP_GRANULARITY_LAYER } gp_gr
 typedef struct gp_engine_options {
     const gp_model *model; /* finished; outlives the engine */
     size_t stages;
-    const size_t *bounds;  /* stages + 1, as gp_partition gives them; NULL: by parameters */
-    int64_t batch;         /* samples of the largest mini-batch */
-    int micro_batches;     /* larger than the batch: the batch */
+    const size_t *bounds; /* stages + 1, as gp_partition gives them; NULL: by parameters */
+    int64_t batch;        /* samples of the largest mini-batch */
+    int micro_batches;    /* larger than the batch: the batch */
     gp_schedule_kind schedule;
     const gp_schedule *custom; /* instead of `schedule`: as read from a file; copied */
     gp_recompute recompute;
@@ -55,17 +56,19 @@ void gp_engine_plan_destroy(gp_engine_plan *plan);
 
 typedef struct gp_engine gp_engine;
 
-/* Plans, checks the schedule and the memory limits (GP_DOES_NOT_FIT, with the table of what needs what in the message), allocates,
- * starts the workers. Parameters are zero until gp_engine_initialise or gp_engine_write. */
+/* Plans, checks the schedule and the memory limits (GP_DOES_NOT_FIT, with the table of what needs what in the message),
+ * allocates, starts the workers. Parameters are zero until gp_engine_initialise or gp_engine_write. */
 gp_status gp_engine_create(gp_engine **engine, const gp_engine_options *options);
 void gp_engine_destroy(gp_engine *engine); /* accepts NULL; also after a failure */
 const gp_engine_plan *gp_engine_plan(const gp_engine *engine);
 
 gp_status gp_engine_initialise(gp_engine *engine, uint64_t seed);
-/* Parameters and gradients by the model's parameter index; host f32 memory, plain. A tied one is written to every holder. */
+/* Parameters and gradients by the model's parameter index; host f32 memory, plain. A tied one is written to every
+ * holder. */
 gp_status gp_engine_write_parameter(gp_engine *engine, size_t parameter, const float *values);
 gp_status gp_engine_read_parameter(gp_engine *engine, size_t parameter, float *values);
-/* Valid between a gp_engine_gradients and the next command: the gradient of the mean loss, summed over uses, not clipped. */
+/* Valid after gp_engine_gradients until the next step, gradients, evaluation or forward (reading and writing parameters
+ * leaves them): the gradient of the mean loss, summed over uses, not clipped. */
 gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *values);
 
 /* A mini-batch in host memory: inputs and targets with the batch first; weights: data NULL for none. Not changed. */
@@ -97,21 +100,24 @@ typedef struct gp_step_result {
     const gp_worker_times *workers; /* owned by the engine, until the next step */
 } gp_step_result;
 
-/* One optimizer step. Any batch up to options.batch; M shrinks with it. Errors: the first worker's, its message says stage,
- * micro-batch and layer; afterwards the engine can only be destroyed. A loss that is not finite is no error (result->finite). */
-gp_status gp_engine_step(gp_engine *engine, const gp_batch *batch, const gp_step_options *options, gp_step_result *result);
+/* One optimizer step. Any batch up to options.batch; M shrinks with it. Errors: the first worker's, its message says
+ * stage, micro-batch and layer; afterwards the engine can only be destroyed. A loss that is not finite is no error
+ * (result->finite). */
+gp_status gp_engine_step(gp_engine *engine, const gp_batch *batch, const gp_step_options *options,
+                         gp_step_result *result);
 /* The same without the update: gradients stay for gp_engine_read_gradient. */
 gp_status gp_engine_gradients(gp_engine *engine, const gp_batch *batch, uint32_t step, gp_step_result *result);
 /* Sum of the loss and its weight, without dropout and gradients. Any batch up to options.batch. */
 gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *loss, double *weight);
-/* The last layer's output for `inputs` (host, batch first; batch at most a micro-batch's size) -> host f32 `outputs`. */
+/* The last layer's output for `inputs` (host, batch first; batch at most a micro-batch's size) -> host f32 `outputs`.
+ */
 gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tensor *outputs);
 
 /* Measured high-water mark of a worker's device memory. */
 size_t gp_engine_high_water(const gp_engine *engine, size_t worker);
 
-/* Seconds of forward, recompute, backward of each layer alone for one micro-batch, on a device made by `options->device`: median of a
- * few runs. times[layer]; seconds 0 for recompute when the mode is never. */
+/* Seconds of forward, recompute, backward of each layer alone for one micro-batch, on a device made by
+ * `options->device`: median of a few runs. times[layer]; seconds 0 for recompute when the mode is never. */
 gp_status gp_engine_profile(const gp_engine_options *options, gp_stage_times *times);
 
 #endif
