@@ -1,0 +1,147 @@
+/* Mapping and replacing files. A replacement is written beside its target, flushed, renamed, and the folder flushed
+ * too: after a power cut either the old or the new file is there, whole. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+/* Whether a failure to open is the fault of the path that was given, rather than of the system. */
+static bool is_fault_of_path(int number) {
+    return number == ENOENT || number == ENOTDIR || number == EACCES || number == EISDIR || number == ELOOP ||
+           number == ENAMETOOLONG || number == ENXIO;
+}
+
+static gp_status map_descriptor(gp_file_map *map, int descriptor, const char *path) {
+    struct stat info;
+    if (fstat(descriptor, &info) != 0) return gp_error(GP_IO, "'%s' could not be read: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) {
+        return gp_error(GP_INVALID, "'%s' is %s: a regular file is needed", path,
+                        S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
+    }
+    map->bytes = (size_t)info.st_size;
+    map->data = (const unsigned char *)"";
+    if (map->bytes == 0) return GP_OK;
+    void *data = mmap(NULL, map->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (data == MAP_FAILED) {
+        *map = (gp_file_map){0};
+        return gp_error(GP_IO, "'%s' could not be mapped into memory: %s", path, strerror(errno));
+    }
+    map->data = data;
+    return GP_OK;
+}
+
+gp_status gp_file_map_open(gp_file_map *map, const char *path) {
+    *map = (gp_file_map){0};
+    /* Without blocking: opening a pipe that nobody writes to would wait for ever. */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) {
+        gp_status status = is_fault_of_path(errno) ? GP_INVALID : GP_IO;
+        return gp_error(status, "'%s' could not be opened: %s", path, strerror(errno));
+    }
+    gp_status status = map_descriptor(map, descriptor, path);
+    close(descriptor);
+    return status;
+}
+
+void gp_file_map_close(gp_file_map *map) {
+    if (map->bytes > 0) munmap((void *)map->data, map->bytes);
+    *map = (gp_file_map){0};
+}
+
+struct gp_file_writer {
+    char *path;
+    char *temporary; /* NULL once the file has its name or where none was made */
+    int descriptor;  /* -1 when closed */
+};
+
+/* Opens a new file whose name nobody uses; the process number keeps two runs apart, the attempt two threads. */
+static gp_status open_temporary(gp_file_writer *writer) {
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        gp_free(writer->temporary);
+        writer->temporary = gp_format_text("%s.%ld-%d.tmp", writer->path, (long)getpid(), attempt);
+        if (!writer->temporary) return GP_OUT_OF_MEMORY;
+        writer->descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (writer->descriptor >= 0) return GP_OK;
+        if (errno != EEXIST) break;
+    }
+    gp_error(GP_IO, "'%s' could not be created: %s", writer->temporary, strerror(errno));
+    gp_free(writer->temporary);
+    writer->temporary = NULL;
+    return GP_IO;
+}
+
+gp_status gp_file_writer_create(gp_file_writer **writer, const char *path) {
+    *writer = NULL;
+    gp_file_writer *made = gp_allocate(sizeof *made);
+    if (!made) return GP_OUT_OF_MEMORY;
+    made->descriptor = -1;
+    made->path = gp_copy_text(path);
+    gp_status status = made->path ? open_temporary(made) : GP_OUT_OF_MEMORY;
+    if (status != GP_OK) {
+        gp_file_writer_destroy(made);
+        return status;
+    }
+    *writer = made;
+    return GP_OK;
+}
+
+gp_status gp_write_all(int descriptor, const void *data, size_t bytes, const char *name) {
+    const size_t most = (size_t)1 << 30; /* the system takes less than 2 GiB at once */
+    for (const char *next = data; bytes > 0;) {
+        ssize_t written = write(descriptor, next, bytes < most ? bytes : most);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return gp_error(GP_IO, "'%s' could not be written: %s", name, strerror(errno));
+        next += written;
+        bytes -= (size_t)written;
+    }
+    return GP_OK;
+}
+
+gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t bytes) {
+    return gp_write_all(writer->descriptor, data, bytes, writer->temporary);
+}
+
+/* Makes the renaming itself last. A file system that cannot flush a folder is not an error. */
+static void flush_folder_of(const char *path) {
+    char *folder = gp_copy_text(path);
+    if (!folder) return;
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    int descriptor = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    gp_free(folder);
+    if (descriptor < 0) return;
+    fsync(descriptor);
+    close(descriptor);
+}
+
+gp_status gp_file_writer_commit(gp_file_writer *writer) {
+    int failure = fsync(writer->descriptor) != 0 ? errno : 0;
+    if (close(writer->descriptor) != 0 && !failure) failure = errno;
+    writer->descriptor = -1;
+    if (failure) return gp_error(GP_IO, "'%s' could not be written: %s", writer->temporary, strerror(failure));
+    if (rename(writer->temporary, writer->path) != 0) {
+        return gp_error(GP_IO, "'%s' could not be replaced: %s", writer->path, strerror(errno));
+    }
+    gp_free(writer->temporary);
+    writer->temporary = NULL;
+    flush_folder_of(writer->path);
+    return GP_OK;
+}
+
+void gp_file_writer_destroy(gp_file_writer *writer) {
+    if (!writer) return;
+    if (writer->descriptor >= 0) close(writer->descriptor);
+    if (writer->temporary) unlink(writer->temporary);
+    gp_free(writer->temporary);
+    gp_free(writer->path);
+    gp_free(writer);
+}

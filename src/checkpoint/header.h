@@ -1,0 +1,37 @@
+/* The JSON header of a safetensors file: what is shared by reader and writer. */
+#ifndef GP_CHECKPOINT_HEADER_H
+#define GP_CHECKPOINT_HEADER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpipe/checkpoint.h"
+
+enum {
+    GP_HEADER_MAX_BYTES = 100 * 1000 * 1000, /* the limit of the format's reference implementation */
+    GP_HEADER_MAX_VALUES = 4 * 1000 * 1000   /* JSON values: about 400,000 tensors */
+};
+
+#define GP_METADATA_KEY "__metadata__"
+
+/* A tensor as its header entry says; `begin` counts from the first byte after the header. */
+typedef struct gp_header_tensor {
+    const char *name; /* owned by the JSON object */
+    gp_type type;
+    uint64_t begin;
+    uint64_t end;
+} gp_header_tensor;
+
+/* Parses the header's text into a JSON object (released with json_decref). Does not build anything much larger than the
+ * text warrants. Messages carry no file name: the caller puts it before them. */
+gp_status gp_header_parse(json_t **object, const char *text, size_t bytes);
+
+/* Reads one entry and checks it by itself: fields, dtype, shape, and that the offsets hold exactly its bytes. */
+gp_status gp_header_read_tensor(gp_header_tensor *tensor, const char *name, json_t *value);
+
+/* Whether a name is free of control characters, so that it can be printed wherever names are. Expects valid UTF-8. */
+bool gp_header_name_is_printable(const char *name);
+
+#endif
