@@ -5,6 +5,8 @@
 #ifndef GPIPE_STATUS_H
 #define GPIPE_STATUS_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -61,6 +63,9 @@ typedef void (*gp_log_function)(void *user, gp_log_level level, const char *mess
 /* Installs the receiver of messages for the whole process (NULL: none, the default) and the highest level passed on.
  * Not to be called while workers run. */
 GP_API void gp_log_set(gp_log_function function, void *user, gp_log_level highest);
+
+/* Writes bytes for people, for instance "812 B", "1.5 KiB" or "7.98 GiB" (three digits), and returns `text`. */
+GP_API char *gp_bytes_format(size_t bytes, char *text, size_t size);
 
 /* The version of the library that is running, for instance "0.1.0". */
 GP_API const char *gp_version(void);

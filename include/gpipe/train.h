@@ -1,7 +1,7 @@
 /* Training: plans, the trainer, evaluation, generation, run directories.
  *
- * A trainer owns the workers. Its functions are called by one thread at a time. After a failure (any status but GP_OK of a
- * step) only gp_trainer_destroy is useful. */
+ * A trainer owns the workers. Its functions are called by one thread at a time. After a failure (any status but GP_OK
+ * of a step) only gp_trainer_destroy is useful. */
 #ifndef GPIPE_TRAIN_H
 #define GPIPE_TRAIN_H
 
@@ -18,12 +18,13 @@ extern "C" {
 
 typedef enum gp_balance { GP_BALANCE_TIME, GP_BALANCE_FLOPS, GP_BALANCE_PARAMETERS } gp_balance;
 
-/* All zero is the default: one partition, one micro-batch, gpipe, except_last by stage, balanced by time, f32, one thread. */
+/* All zero is the default: one partition, one micro-batch, gpipe, except_last by stage, balanced by time, f32, one
+ * thread. */
 typedef struct gp_pipeline_options {
-    size_t size;           /* sizeof, or 0 */
-    int partitions;        /* K; 0: 1 */
-    int micro_batches;     /* M; 0: 1 */
-    int64_t batch;         /* samples of a mini-batch; 0: 1 */
+    size_t size;       /* sizeof, or 0 */
+    int partitions;    /* K; 0: 1 */
+    int micro_batches; /* M; 0: 1 */
+    int64_t batch;     /* samples of a mini-batch; 0: 1 */
     gp_schedule_kind schedule;
     const char *schedule_text; /* instead of `schedule`: the text form of one; NULL: none */
     gp_recompute recompute;
@@ -95,8 +96,8 @@ typedef struct gp_plan {
     gp_plan_worker *workers;
 } gp_plan;
 
-/* Partitions (measuring on a device when balanced by time) and plans, without allocating the model. `optimizer` may be NULL.
- * A plan over the limit is not an error: plan->fits is false. */
+/* Partitions (measuring on a device when balanced by time) and plans, without allocating the model. `optimizer` may be
+ * NULL. A plan over the limit is not an error: plan->fits is false. */
 GP_API gp_status gp_plan_create(gp_plan **plan, const gp_model *model, const gp_pipeline_options *pipeline,
                                 const gp_optimizer_options *optimizer);
 GP_API void gp_plan_destroy(gp_plan *plan); /* accepts NULL */
@@ -107,9 +108,9 @@ GP_API gp_status gp_plan_format(const gp_plan *plan, bool json, char **text);
 
 typedef struct gp_trainer gp_trainer;
 
-/* Plans, allocates, starts the workers and initialises the parameters. `model` outlives the trainer. `optimizer` NULL: a trainer
- * that only evaluates and generates (no gradients, no optimizer state). `steps`: the length of training, for the
- * learning-rate schedule. Errors: GP_INVALID, GP_DOES_NOT_FIT (message with the table of what needs what). */
+/* Plans, allocates, starts the workers and initialises the parameters. `model` outlives the trainer. `optimizer` NULL:
+ * a trainer that only evaluates and generates (no gradients, no optimizer state). `steps`: the length of training, for
+ * the learning-rate schedule. Errors: GP_INVALID, GP_DOES_NOT_FIT (message with the table of what needs what). */
 GP_API gp_status gp_trainer_create(gp_trainer **trainer, const gp_model *model, const gp_pipeline_options *pipeline,
                                    const gp_optimizer_options *optimizer, int64_t steps);
 GP_API void gp_trainer_destroy(gp_trainer *trainer); /* accepts NULL */
@@ -145,14 +146,14 @@ typedef struct gp_generate_options {
     uint64_t seed;
 } gp_generate_options;
 
-/* Writes `count` further tokens behind the prompt (at least one token); each is handed to `on_token` as soon as it is there
- * (return false to stop). The model takes i32[context] and gives logits [context, vocabulary]. */
+/* Writes `count` further tokens behind the prompt (at least one token); each is handed to `on_token` as soon as it is
+ * there (return false to stop). The model takes i32[context] and gives logits [context, vocabulary]. */
 GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
                                      const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                                      void *user);
 
-/* Parameters as one safetensors file (f32, plain layout, full names, no trace of the partitioning), and back. Loading demands
- * every parameter with its shape; the message names what is missing. */
+/* Parameters as one safetensors file (f32, plain layout, full names, no trace of the partitioning), and back. Loading
+ * demands every parameter with its shape; the message names what is missing. */
 GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
 GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
 /* One mini-batch's "inputs", "targets", "loss", "parameters.<name>", "gradients.<name>" as safetensors; no update. */
@@ -161,13 +162,14 @@ GP_API gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor 
 
 /* What the workers measured over the steps so far, worker by worker. */
 typedef struct gp_worker_report {
-    size_t bytes;                                          /* high-water mark of the device */
-    double forward, recompute, backward, update, wait;     /* seconds, mean over the steps (without the first) */
-    double bubble;                                         /* idle share, mean */
+    size_t bytes;                                      /* high-water mark of the device */
+    double forward, recompute, backward, update, wait; /* seconds, mean over the steps (without the first) */
+    double bubble;                                     /* idle share, mean */
 } gp_worker_report;
 
 /* reports: one entry per worker of the plan. bubble and step_seconds (may be NULL): means over the steps. */
-GP_API gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble, double *step_seconds);
+GP_API gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble,
+                                   double *step_seconds);
 /* Plan and measurement side by side: a table for people, or JSON (report.json); freed with gp_text_free. */
 GP_API gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text);
 /* The last step's actions in the Chrome trace event format. */
@@ -177,20 +179,24 @@ GP_API gp_status gp_trainer_trace(const gp_trainer *trainer, const char *path);
 
 typedef struct gp_run_options {
     size_t size;
-    int64_t steps;        /* 0: 1000 */
-    int64_t eval_every;   /* 0: only at the end */
-    int64_t eval_windows; /* at most that many windows in the evaluations on the way; 0: the whole split */
-    const char *out;      /* run directory, exists; NULL: nothing is written */
-    bool skip_not_finite; /* true: skip the update; false: stop with GP_DIVERGED */
-    uint64_t seed;        /* of the data */
-    /* Called after each step, in the calling thread; has_validation: validation_loss was measured. May be NULL. Returns false to
-     * finish early: weights are written, the run ends with GP_INTERRUPTED. */
+    int64_t steps;            /* 0: 1000 */
+    int64_t eval_every;       /* 0: only at the end */
+    int64_t eval_windows;     /* at most that many windows in the evaluations on the way; 0: the whole split */
+    const char *out;          /* run directory, exists; NULL: nothing is written */
+    int64_t checkpoint_every; /* weights are also written every so many steps; 0: only at the end */
+    int64_t keep;             /* newest checkpoints kept, besides the best; 0: 2 */
+    bool trace;               /* writes <out>/trace.json: the actions of the last step */
+    bool skip_not_finite;     /* true: skip the update; false: stop with GP_DIVERGED */
+    uint64_t seed;            /* of the data */
+    /* Called after each step, in the calling thread; has_validation: validation_loss was measured. May be NULL. Returns
+     * false to finish early: weights are written, the run ends with GP_INTERRUPTED. */
     bool (*on_step)(void *user, const gp_step_metrics *metrics, bool has_validation, double validation_loss);
     void *user;
 } gp_run_options;
 
-/* Trains on a text data set: prefetches mini-batches, evaluates, writes <out>/metrics.jsonl, <out>/report.json and
- * <out>/checkpoints/step-N/model.safetensors with the links latest and best. validation (may be NULL): the last validation loss. */
+/* Trains on a data set: evaluates, writes <out>/metrics.jsonl, <out>/report.json and
+ * <out>/checkpoints/step-N/model.safetensors with the links latest and best. validation (may be NULL): the last
+ * validation loss. */
 GP_API gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
                                 double *validation);
 

@@ -1,0 +1,42 @@
+# The front door. The work is done by CMake (see CMakePresets.json); these are the sentences worth remembering.
+#
+#   make            installs what is missing (Debian packages), builds build/release/cli/gpipe
+#   make demo       trains a small GPT on real text through two partitions
+#   make test       builds and passes all tests
+#   make bench      prints the benchmarks (docs/benchmarks.md)
+#   make check      what CI runs: formatting, warnings, analysers, tests, sanitizers, installation
+#   make install    installs to PREFIX (default /usr/local)
+
+PREFIX ?= /usr/local
+BUILD := build/release
+JOBS ?= $(shell nproc)
+
+.PHONY: all dependencies demo test bench check format install clean
+
+all: dependencies
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build $(BUILD) -j $(JOBS) -- --quiet
+
+dependencies:
+	@tools/install-dependencies
+
+demo: all
+	@tools/demo $(BUILD)/cli/gpipe
+
+test: all
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+bench: all
+	@tools/bench $(BUILD)
+
+check:
+	@tools/check
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	@cmake --install $(BUILD)
+
+clean:
+	rm -rf build

@@ -1,0 +1,196 @@
+/* How a model is laid over workers: checks of the options, the costs that are balanced, the partition. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "train/plan.h"
+
+static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *model, const gp_pipeline_options *pipeline,
+                                     const gp_optimizer_options *optimizer) {
+    int64_t layers = (int64_t)gp_model_layer_count(model);
+    int64_t partitions = pipeline->partitions == 0 ? 1 : pipeline->partitions;
+    int64_t micro_batches = pipeline->micro_batches == 0 ? 1 : pipeline->micro_batches;
+    int64_t batch = pipeline->batch == 0 ? 1 : pipeline->batch;
+    if (partitions < 1) return gp_error(GP_INVALID, "pipeline.partitions is %lld; at least 1 is needed", (long long)partitions);
+    if (partitions > layers)
+        return gp_error(GP_INVALID, "pipeline.partitions is %lld, but the model has only %lld layers", (long long)partitions,
+                        (long long)layers);
+    if (micro_batches < 1)
+        return gp_error(GP_INVALID, "pipeline.micro_batches is %lld; at least 1 is needed", (long long)micro_batches);
+    if (batch < 1) return gp_error(GP_INVALID, "train.batch is %lld; at least 1 is needed", (long long)batch);
+    if (pipeline->precision != GP_F32 && pipeline->precision != GP_BF16)
+        return gp_error(GP_INVALID, "device.precision is %s; f32 and bf16 are accepted", gp_dtype_name(pipeline->precision));
+    *engine = (gp_engine_options){
+        .model = model,
+        .stages = (size_t)partitions,
+        .batch = batch,
+        .micro_batches = (int)(micro_batches < batch ? micro_batches : batch),
+        .schedule = pipeline->schedule,
+        .recompute = pipeline->recompute,
+        .granularity = pipeline->recompute_by_layer ? GP_GRANULARITY_LAYER : GP_GRANULARITY_STAGE,
+        .precision = pipeline->precision,
+        .device = pipeline->device,
+        .inference = optimizer == NULL,
+        .loss_weights = pipeline->loss_weights,
+        .optimizer = optimizer ? gp_optimizer_update_kind(optimizer) : GP_UPDATE_SGD,
+        .momentum = optimizer ? optimizer->momentum : 0,
+        .report_after = pipeline->report_after,
+        .seed = pipeline->seed,
+    };
+    return GP_OK;
+}
+
+static gp_status bounds_by_hand(gp_layout *layout, const size_t *stage_layers, size_t layers) {
+    size_t at = 0;
+    for (size_t s = 0; s < layout->engine.stages; s++) {
+        if (stage_layers[s] < 1) return gp_error(GP_INVALID, "pipeline.stages: stage %zu has no layer", s);
+        layout->bounds[s] = at;
+        at += stage_layers[s];
+    }
+    layout->bounds[layout->engine.stages] = at;
+    if (at == layers) return GP_OK;
+    return gp_error(GP_INVALID, "pipeline.stages: the stages hold %zu layers together, but the model has %zu", at, layers);
+}
+
+/* Seconds, FLOPs or parameters of each layer. `times` (one entry a layer) is filled when measuring. */
+static gp_status layer_costs(const gp_layout *layout, gp_balance balance, gp_stage_times *times, double *costs) {
+    const gp_model *model = layout->engine.model;
+    size_t layers = gp_model_layer_count(model);
+    if (balance == GP_BALANCE_TIME) {
+        GP_TRY(gp_engine_profile(&layout->engine, times));
+        for (size_t i = 0; i < layers; i++) {
+            costs[i] = times[i].forward + times[i].recompute + times[i].backward;
+        }
+        return GP_OK;
+    }
+    for (size_t i = 0; i < layers; i++) {
+        costs[i] = balance == GP_BALANCE_FLOPS ? gp_model_layer_flops(model, i) : (double)gp_model_layer_parameter_count(model, i);
+    }
+    return GP_OK;
+}
+
+/* Bytes of each layer when it is a stage of its own: what the memory limit of a partition is checked with. */
+static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
+    size_t layers = gp_model_layer_count(layout->engine.model);
+    gp_engine_options single = layout->engine;
+    gp_engine_plan plan = {0};
+    gp_status status = GP_OK;
+    size_t *bounds = gp_allocate_array(layers + 1, sizeof *bounds);
+    if (!bounds) return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i <= layers; i++) {
+        bounds[i] = i;
+    }
+    single.stages = layers;
+    single.bounds = bounds;
+    single.custom = NULL;
+    status = gp_engine_plan_create(&plan, &single);
+    for (size_t i = 0; status == GP_OK && i < layers; i++) {
+        bytes[i] = (double)plan.worker[i].bytes.total;
+    }
+    gp_engine_plan_destroy(&plan);
+    gp_free(bounds);
+    return status;
+}
+
+static bool fits(const gp_layout *layout) {
+    size_t limit = layout->engine.device.memory;
+    gp_engine_plan plan = {0};
+    bool result = true;
+    if (limit == 0) return true;
+    if (gp_engine_plan_create(&plan, &layout->engine) != GP_OK) return true;
+    for (size_t w = 0; w < plan.workers; w++) {
+        result = result && plan.worker[w].bytes.total <= limit;
+    }
+    gp_engine_plan_destroy(&plan);
+    return result;
+}
+
+/* When the balanced partition is over the memory limit, one that keeps it is preferred, if there is one. Bytes of layers alone
+ * are an estimate (stages share workspace); the plan of the result is exact and decides. */
+static gp_status retry_within_memory(gp_layout *layout, const double *costs, const double *cut_costs) {
+    size_t layers = gp_model_layer_count(layout->engine.model), stages = layout->engine.stages;
+    gp_status status = GP_OUT_OF_MEMORY;
+    double *bytes = gp_allocate_array(layers, sizeof *bytes);
+    double *limits = gp_allocate_array(stages, sizeof *limits);
+    size_t *bounds = gp_allocate_array(stages + 1, sizeof *bounds);
+    size_t *balanced = layout->bounds;
+    if (!bytes || !limits || !bounds) goto done;
+    status = layer_bytes(layout, bytes);
+    if (status != GP_OK) goto done;
+    for (size_t s = 0; s < stages; s++) {
+        limits[s] = (double)layout->engine.device.memory;
+    }
+    gp_partition_options options = {.cut_costs = cut_costs, .memory = bytes, .limits = limits};
+    if (gp_partition(costs, layers, stages, &options, bounds) != GP_OK) goto done; /* keeps the balanced one */
+    layout->engine.bounds = bounds;
+    if (fits(layout)) {
+        memcpy(balanced, bounds, (stages + 1) * sizeof *bounds);
+    }
+    layout->engine.bounds = balanced;
+done:
+    gp_free(bytes);
+    gp_free(limits);
+    gp_free(bounds);
+    return status;
+}
+
+static gp_status sum_stage_times(gp_layout *layout, const gp_stage_times *times) {
+    layout->times = gp_allocate_array(layout->engine.stages, sizeof *layout->times);
+    if (!layout->times) return GP_OUT_OF_MEMORY;
+    for (size_t s = 0; s < layout->engine.stages; s++) {
+        for (size_t i = layout->bounds[s]; i < layout->bounds[s + 1]; i++) {
+            layout->times[s].forward += times[i].forward;
+            layout->times[s].recompute += times[i].recompute;
+            layout->times[s].backward += times[i].backward;
+        }
+    }
+    return GP_OK;
+}
+
+static gp_status choose_bounds(gp_layout *layout, const gp_pipeline_options *pipeline) {
+    size_t layers = gp_model_layer_count(layout->engine.model), stages = layout->engine.stages;
+    gp_status status = GP_OUT_OF_MEMORY;
+    double *costs = gp_allocate_array(layers, sizeof *costs);
+    gp_stage_times *times = gp_allocate_array(layers, sizeof *times);
+    if (!costs || !times) goto done;
+    status = layer_costs(layout, pipeline->balance, times, costs);
+    if (status != GP_OK) goto done;
+    if (pipeline->stage_layers) {
+        status = bounds_by_hand(layout, pipeline->stage_layers, layers);
+    } else {
+        gp_partition_options options = {.cut_costs = pipeline->cut_costs};
+        status = gp_partition(costs, layers, stages, &options, layout->bounds);
+        if (status == GP_OK && stages > 1 && !fits(layout)) status = retry_within_memory(layout, costs, pipeline->cut_costs);
+    }
+    if (status == GP_OK && pipeline->balance == GP_BALANCE_TIME) status = sum_stage_times(layout, times);
+done:
+    gp_free(costs);
+    gp_free(times);
+    return status;
+}
+
+gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pipeline_options *pipeline,
+                           const gp_optimizer_options *optimizer) {
+    gp_pipeline_options defaults = {0};
+    gp_status status;
+    memset(layout, 0, sizeof *layout);
+    if (!pipeline) pipeline = &defaults;
+    GP_TRY(fill_engine_options(&layout->engine, model, pipeline, optimizer));
+    if (pipeline->schedule_text) {
+        GP_TRY(gp_schedule_parse(&layout->custom, pipeline->schedule_text));
+        layout->engine.custom = layout->custom;
+    }
+    layout->bounds = gp_allocate_array(layout->engine.stages + 1, sizeof *layout->bounds);
+    layout->engine.bounds = layout->bounds;
+    status = layout->bounds ? choose_bounds(layout, pipeline) : GP_OUT_OF_MEMORY;
+    if (status != GP_OK) gp_layout_destroy(layout);
+    return status;
+}
+
+void gp_layout_destroy(gp_layout *layout) {
+    gp_free(layout->bounds);
+    gp_free(layout->times);
+    gp_schedule_destroy(layout->custom);
+    memset(layout, 0, sizeof *layout);
+}

@@ -1,0 +1,186 @@
+/* Plan and measurement side by side: tables for people, JSON for machines (report.json). */
+#include "train/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "train/trainer.h"
+
+/* ---- JSON ---- */
+
+/* A figure of the plan: a number, or {"planned", "measured"} when both are known. */
+static json_t *figure(json_t *planned, json_t *measured) {
+    if (!measured) return planned;
+    return json_pack("{s:o, s:o}", "planned", planned, "measured", measured);
+}
+
+static json_t *bytes_json(const gp_plan_bytes *bytes, const gp_worker_report *report) {
+    json_t *measured = report ? json_integer((json_int_t)report->bytes) : NULL;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "parameters", (json_int_t)bytes->parameters, "gradients",
+                     (json_int_t)bytes->gradients, "optimizer", (json_int_t)bytes->optimizer, "stash",
+                     (json_int_t)bytes->stash, "workspace", (json_int_t)bytes->workspace, "communication",
+                     (json_int_t)bytes->communication, "total", figure(json_integer((json_int_t)bytes->total), measured));
+}
+
+static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_worker_report *report) {
+    double busy = report ? report->forward + report->recompute + report->backward : 0;
+    json_t *object = json_pack(
+        "{s:I, s:I, s:I, s:I, s:o, s:o}", "worker", (json_int_t)index, "first_layer", (json_int_t)worker->first_layer,
+        "last_layer", (json_int_t)worker->last_layer, "parameters", (json_int_t)worker->parameters, "seconds",
+        figure(json_real(worker->seconds), report ? json_real(busy) : NULL), "bytes", bytes_json(&worker->bytes, report));
+    if (object && report) {
+        json_object_set_new(object, "times",
+                            json_pack("{s:f, s:f, s:f, s:f, s:f}", "forward", report->forward, "recompute",
+                                      report->recompute, "backward", report->backward, "update", report->update, "wait",
+                                      report->wait));
+        json_object_set_new(object, "bubble", json_real(report->bubble));
+    }
+    return object;
+}
+
+json_t *gp_plan_json(const gp_plan *plan, const gp_worker_report *reports, double bubble, double step_seconds) {
+    json_t *workers = json_array();
+    for (size_t w = 0; w < plan->worker_count; w++) {
+        json_array_append_new(workers, worker_json(&plan->workers[w], w, reports ? &reports[w] : NULL));
+    }
+    return json_pack("{s:I, s:o, s:f, s:o, s:I, s:b, s:o}", "parameters", (json_int_t)plan->parameters, "bubble",
+                     figure(json_real(plan->bubble), reports ? json_real(bubble) : NULL), "bubble_formula",
+                     plan->bubble_formula, "step_seconds",
+                     figure(json_real(plan->step_seconds), reports ? json_real(step_seconds) : NULL), "limit",
+                     (json_int_t)plan->limit, "fits", (int)plan->fits, "workers", workers);
+}
+
+gp_status gp_json_text(json_t *object, char **text) {
+    char *dumped = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(object);
+    *text = dumped ? gp_format_text("%s\n", dumped) : NULL;
+    free(dumped);
+    return *text ? GP_OK : gp_error(GP_OUT_OF_MEMORY, "no memory for a JSON text");
+}
+
+/* ---- tables ---- */
+
+/* A text that grows. */
+typedef struct page {
+    char *text;
+    size_t length, capacity;
+    bool failed;
+} page;
+
+static void add(page *page, const char *format, ...) GP_PRINTF(2, 3);
+static void add(page *page, const char *format, ...) {
+    va_list arguments;
+    char line[256];
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    size_t needed = page->length + (size_t)length + 1;
+    if (needed > page->capacity) {
+        size_t capacity = 2 * needed + 256;
+        char *grown = gp_grow_array(page->text, page->capacity, capacity, 1);
+        if (!grown) page->failed = true;
+        if (page->failed) return;
+        page->text = grown;
+        page->capacity = capacity;
+    }
+    memcpy(page->text + page->length, line, (size_t)length + 1);
+    page->length += (size_t)length;
+}
+
+static gp_status finish(page *page, char **text) {
+    *text = page->text;
+    if (!page->failed) return GP_OK;
+    gp_free(page->text);
+    *text = NULL;
+    return GP_OUT_OF_MEMORY;
+}
+
+static const char *human(size_t bytes, char *text) { return gp_bytes_format(bytes, text, 16); }
+
+static void add_plan_row(page *page, const gp_plan *plan, size_t w) {
+    const gp_plan_worker *worker = &plan->workers[w];
+    const gp_plan_bytes *bytes = &worker->bytes;
+    char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
+    char layers[32];
+    snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
+    add(page, "%6zu  %-9s %12lld %10s %10s %10s %10s %10s %10s %10s", w, layers, (long long)worker->parameters,
+        human(bytes->parameters, a), human(bytes->gradients, b), human(bytes->optimizer, c), human(bytes->stash, d),
+        human(bytes->workspace, e), human(bytes->communication, f), human(bytes->total, g));
+    if (plan->step_seconds > 0) add(page, " %9.4g s", worker->seconds);
+    if (plan->limit && bytes->total > plan->limit) add(page, "  over the limit");
+    add(page, "\n");
+}
+
+gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
+    if (json) return gp_json_text(gp_plan_json(plan, NULL, 0, 0), text);
+    page page = {0};
+    char limit[16];
+    add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s\n", "worker", "layers", "parameters", "weights",
+        "gradients", "optimizer", "stash", "workspace", "messages", "total", plan->step_seconds > 0 ? "       busy" : "");
+    for (size_t w = 0; w < plan->worker_count; w++) {
+        add_plan_row(&page, plan, w);
+    }
+    add(&page, "parameters %lld, bubble %.2f%% (formula %.2f%%)", (long long)plan->parameters, 100 * plan->bubble,
+        100 * plan->bubble_formula);
+    if (plan->step_seconds > 0) add(&page, ", step %.4g s", plan->step_seconds);
+    if (plan->limit)
+        add(&page, ", limit %s a worker: %s", human(plan->limit, limit), plan->fits ? "fits" : "does NOT fit");
+    add(&page, "\n");
+    return finish(&page, text);
+}
+
+static void add_report_row(page *page, const gp_plan_worker *worker, const gp_worker_report *report, size_t w) {
+    char planned[16], measured[16], layers[32];
+    double busy = report->forward + report->recompute + report->backward;
+    snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
+    add(page, "%5zu  %-9s %12lld %11s %11s %9.2f %9.2f %9.2f %9.2f %9.2f %7.2f%%\n", w, layers,
+        (long long)worker->parameters, human(worker->bytes.total, planned), human(report->bytes, measured),
+        1e3 * worker->seconds, 1e3 * busy, 1e3 * report->recompute, 1e3 * report->update, 1e3 * report->wait,
+        100 * report->bubble);
+}
+
+gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text) {
+    const gp_plan *plan = trainer->plan;
+    double bubble = 0, seconds = 0;
+    gp_worker_report *reports = gp_allocate_array(plan->worker_count, sizeof *reports);
+    *text = NULL;
+    if (!reports) return GP_OUT_OF_MEMORY;
+    gp_status status = gp_trainer_report(trainer, reports, &bubble, &seconds);
+    if (status == GP_OK && json) status = gp_json_text(gp_plan_json(plan, reports, bubble, seconds), text);
+    if (status == GP_OK && !json) {
+        page page = {0};
+        add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %9s %9s %9s %8s\n", "stage", "layers", "parameters", "planned", "measured",
+            "plan ms", "busy ms", "recomp.", "update", "wait", "idle");
+        for (size_t w = 0; w < plan->worker_count; w++) {
+            add_report_row(&page, &plan->workers[w], &reports[w], w);
+        }
+        add(&page, "bubble %.2f%% measured, %.2f%% planned, %.2f%% by (K-1)/(M+K-1)\n", 100 * bubble, 100 * plan->bubble,
+            100 * plan->bubble_formula);
+        add(&page, "step   %.2f ms measured, %.2f ms planned (without the update)\n", 1e3 * seconds, 1e3 * plan->step_seconds);
+        status = finish(&page, text);
+    }
+    gp_free(reports);
+    return status;
+}
+
+/* ---- what was measured ---- */
+
+gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble, double *step_seconds) {
+    double steps = trainer->measured_steps > 0 ? (double)trainer->measured_steps : 1;
+    for (size_t w = 0; w < trainer->plan->worker_count; w++) {
+        const gp_worker_report *sum = &trainer->sums[w];
+        reports[w] = (gp_worker_report){.bytes = gp_engine_high_water(trainer->engine, w),
+                                        .forward = sum->forward / steps,
+                                        .recompute = sum->recompute / steps,
+                                        .backward = sum->backward / steps,
+                                        .update = sum->update / steps,
+                                        .wait = sum->wait / steps,
+                                        .bubble = sum->bubble / steps};
+    }
+    if (bubble) *bubble = trainer->bubble_sum / steps;
+    if (step_seconds) *step_seconds = trainer->seconds_sum / steps;
+    return GP_OK;
+}

@@ -1,0 +1,144 @@
+/* Parameters and gradients in files: plain f32 under the model's names, whatever the partitioning. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "gpipe/checkpoint.h"
+#include "train/trainer.h"
+
+/* One tensor that is read from the engine when the writer gets to it; `values` holds it while it is written. */
+typedef struct parameter_source {
+    gp_trainer *trainer;
+    size_t parameter;
+    bool gradient;
+    float **values; /* scratch shared by all sources, as large as the largest parameter */
+} parameter_source;
+
+static gp_status fill_from_engine(void *user, size_t offset, void *buffer, size_t bytes) {
+    const parameter_source *source = user;
+    if (offset == 0) {
+        GP_TRY(source->gradient ? gp_engine_read_gradient(source->trainer->engine, source->parameter, *source->values)
+                                : gp_engine_read_parameter(source->trainer->engine, source->parameter, *source->values));
+    }
+    memcpy(buffer, (const char *)*source->values + offset, bytes);
+    return GP_OK;
+}
+
+/* Room for `count` tensors from the engine and `extra` others. */
+typedef struct weights_file {
+    gp_safetensors_entry *entries;
+    parameter_source *sources;
+    char **names; /* that were made here; NULL entries otherwise */
+    float *values;
+    size_t count, capacity;
+} weights_file;
+
+static gp_status weights_file_create(weights_file *file, const gp_model *model, size_t capacity) {
+    int64_t largest = 0;
+    memset(file, 0, sizeof *file);
+    for (size_t p = 0; p < gp_model_parameters(model); p++) {
+        int64_t elements = gp_shape_elements(gp_model_parameter(model, p).shape);
+        if (elements > largest) largest = elements;
+    }
+    file->capacity = capacity;
+    file->entries = gp_allocate_array(capacity, sizeof *file->entries);
+    file->sources = gp_allocate_array(capacity, sizeof *file->sources);
+    file->names = gp_allocate_array(capacity, sizeof *file->names);
+    file->values = gp_allocate_array((size_t)largest, sizeof(float));
+    return file->entries && file->sources && file->names && file->values ? GP_OK : GP_OUT_OF_MEMORY;
+}
+
+static void weights_file_destroy(weights_file *file) {
+    for (size_t i = 0; file->names && i < file->count; i++) {
+        gp_free(file->names[i]);
+    }
+    gp_free(file->entries);
+    gp_free(file->sources);
+    gp_free(file->names);
+    gp_free(file->values);
+}
+
+static gp_status add_parameter(weights_file *file, gp_trainer *trainer, size_t parameter, const char *prefix, bool gradient) {
+    gp_parameter_info info = gp_model_parameter(trainer->model, parameter);
+    size_t i = file->count++;
+    file->names[i] = gp_format_text("%s%s", prefix, info.name);
+    if (!file->names[i]) return GP_OUT_OF_MEMORY;
+    file->sources[i] = (parameter_source){trainer, parameter, gradient, &file->values};
+    file->entries[i] = (gp_safetensors_entry){
+        .name = file->names[i], .type = {GP_F32, info.shape}, .fill = fill_from_engine, .user = &file->sources[i]};
+    return GP_OK;
+}
+
+static void add_tensor(weights_file *file, const char *name, const gp_tensor *tensor) {
+    file->entries[file->count++] = (gp_safetensors_entry){.name = name, .type = tensor->type, .data = tensor->data};
+}
+
+gp_status gp_trainer_save(gp_trainer *trainer, const char *path) {
+    size_t count = gp_model_parameters(trainer->model);
+    const gp_safetensors_pair metadata[] = {{"format", "gpipe"}, {"gpipe_version", gp_version()}};
+    weights_file file;
+    gp_status status = weights_file_create(&file, trainer->model, count);
+    for (size_t p = 0; status == GP_OK && p < count; p++) {
+        status = add_parameter(&file, trainer, p, "", false);
+    }
+    if (status == GP_OK) status = gp_safetensors_write(path, file.entries, file.count, metadata, 2);
+    weights_file_destroy(&file);
+    return status;
+}
+
+gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
+                                    const gp_tensor *weights, const char *path) {
+    size_t count = gp_model_parameters(trainer->model);
+    gp_batch batch = {.inputs = *inputs, .targets = *targets};
+    gp_step_result result = {0};
+    double loss = 0;
+    gp_tensor loss_tensor = {.type = {GP_F64, {0}}, .data = &loss};
+    weights_file file = {0};
+    if (weights) batch.weights = *weights;
+    if (trainer->inference) return gp_error(GP_INVALID, "this trainer was made without an optimizer: it has no gradients");
+    GP_TRY(gp_engine_gradients(trainer->engine, &batch, (uint32_t)trainer->step, &result));
+    loss = result.loss;
+    gp_status status = weights_file_create(&file, trainer->model, 2 * count + 4);
+    for (size_t p = 0; status == GP_OK && p < count; p++) {
+        status = add_parameter(&file, trainer, p, "parameters.", false);
+        if (status == GP_OK) status = add_parameter(&file, trainer, p, "gradients.", true);
+    }
+    if (status == GP_OK) {
+        add_tensor(&file, "inputs", inputs);
+        add_tensor(&file, "targets", targets);
+        add_tensor(&file, "loss", &loss_tensor);
+        if (weights) add_tensor(&file, "weights", weights);
+        status = gp_safetensors_write(path, file.entries, file.count, NULL, 0);
+    }
+    weights_file_destroy(&file);
+    return status;
+}
+
+static gp_status load_parameter(gp_trainer *trainer, const gp_safetensors *file, const char *path, size_t parameter,
+                                float *values) {
+    gp_parameter_info info = gp_model_parameter(trainer->model, parameter);
+    char found[96], wanted[96];
+    size_t index;
+    if (!gp_safetensors_find(file, info.name, &index))
+        return gp_error(GP_INVALID, "%s has no tensor %s, which the model needs", path, info.name);
+    gp_type type = gp_safetensors_type(file, index);
+    if (!gp_shape_equal(type.shape, info.shape))
+        return gp_error(GP_INVALID, "%s: tensor %s is %s, but the model needs %s", path, info.name,
+                        gp_type_format(type, found, sizeof found),
+                        gp_type_format((gp_type){GP_F32, info.shape}, wanted, sizeof wanted));
+    GP_TRY(gp_safetensors_read(file, index, 0, (size_t)gp_shape_elements(info.shape), GP_F32, values));
+    return gp_engine_write_parameter(trainer->engine, parameter, values);
+}
+
+gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
+    gp_safetensors *file = NULL;
+    weights_file scratch = {0};
+    gp_status status = gp_safetensors_open(&file, path);
+    if (status == GP_OK) status = weights_file_create(&scratch, trainer->model, 1);
+    for (size_t p = 0; status == GP_OK && p < gp_model_parameters(trainer->model); p++) {
+        status = load_parameter(trainer, file, path, p, scratch.values);
+    }
+    weights_file_destroy(&scratch);
+    gp_safetensors_close(file);
+    return status;
+}
