@@ -113,6 +113,16 @@ gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *l
  */
 gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tensor *outputs);
 
+/* One computation of the last step (or gradients, evaluation), in seconds since that command began. */
+typedef struct gp_trace_entry {
+    gp_action action;
+    double start, end;
+} gp_trace_entry;
+
+/* The last command's computations of a worker in the order in which they ran; owned by the engine, until the next command. Gaps
+ * are waits. NULL and 0 for a worker that is not there. */
+const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t worker, size_t *count);
+
 /* Measured high-water mark of a worker's device memory. */
 size_t gp_engine_high_water(const gp_engine *engine, size_t worker);
 
