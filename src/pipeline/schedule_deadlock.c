@@ -197,11 +197,11 @@ static wait_for wait_of(const link_run *run, int worker) {
     return (wait_for){activation ? worker + 1 : worker - 1, GP_BACKWARD, oldest_in(run, out), out};
 }
 
-/* "worker 0 at position 3 (F2) waits for B0 of worker 1 (a slot: the link holds 2)" */
+/* "worker 0, position 3 (F2) waits for B0 of worker 1 to ..." */
 static char *describe(const link_run *run, int worker) {
     gp_action action = next_action(run, worker);
     wait_for wait = wait_of(run, worker);
-    char *reason = wait.full ? gp_format_text(" to free one of the %d slots between them", wait.full->slots)
+    char *reason = wait.full ? gp_format_text(" to free a slot of the link (slots: %d)", wait.full->slots)
                              : gp_copy_text(" to send its input");
     if (!reason) return NULL;
     char *text = gp_format_text("worker %d, position %zu (%s%d) waits for %s%d of worker %d%s", worker,
