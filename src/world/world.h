@@ -1,14 +1,14 @@
-/* A world: the workers of a run, links between them, and what they do together. Whether a worker is a thread of this process or
- * a rank elsewhere cannot be seen above this room; threads/ is the first implementation.
+/* A world: the workers of a run, links between them, and what they do together. Whether a worker is a thread of this
+ * process or a rank elsewhere cannot be seen above this room; threads/ is the first implementation.
  *
- * A link carries messages one way between two workers, in order, without copying where the memory is shared: its slots are
- * the receiver's memory; the sender asks for a free one, computes straight into it, and commits; the receiver awaits the next,
- * reads it in place as long as it likes, and releases it (in any order). With ranks the sender's slot will be a staging
- * buffer and receives are posted for all free slots.
+ * A link carries messages one way between two workers, in order, without copying where the memory is shared: its slots
+ * are the receiver's memory; the sender asks for a free one, computes straight into it, and commits; the receiver
+ * awaits the next, reads it in place as long as it likes, and releases it (in any order). With ranks the sender's slot
+ * will be a staging buffer and receives are posted for all free slots.
  *
- * Every wait ends when the message is there, when any worker has failed (GP_ABORTED), and is reported when it lasts longer than
- * `report_after` seconds: who waits for whom, with the words that each worker gave of what it is doing. All functions
- * with a `worker` are called by that worker's thread. */
+ * Every wait ends when the message is there, when any worker has failed (GP_ABORTED), and is reported when it lasts
+ * longer than `report_after` seconds: who waits for whom, with the words that each worker gave of what it is doing. All
+ * functions with a `worker` are called by that worker's thread. */
 #ifndef GP_WORLD_WORLD_H
 #define GP_WORLD_WORLD_H
 
@@ -36,8 +36,8 @@ size_t gp_world_sender_bytes(const gp_world *world, int slots, size_t slot_bytes
 
 /* Both ends open the link (any order; `tag` tells links between the same two apart); neither waits for the other. The
  * receiver gives memory for `slots` slots of slot_bytes each (multiple of 64). The link belongs to the world. */
-gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes, void *memory,
-                                gp_link **link);
+gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
+                                void *memory, gp_link **link);
 gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link);
 
 /* Sender: waits for a free slot; the same slot until it is committed. */
@@ -56,9 +56,10 @@ gp_status gp_world_barrier(gp_world *world, int worker);
 /* all[w * bytes ..] = what worker w gave. */
 gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
 
-/* One worker's part in an ordered sum over the workers of a group: `contributions` f32 arrays of `count` elements, summed by
- * worker, then in the order given, into every member's `destination` (which may be one of its contributions). `sum` adds
- * a range of arrays (the device's ordered_sum; pointers are offset by the caller of sum in bytes of `element`). */
+/* One worker's part in an ordered sum over the workers of a group: `contributions` f32 arrays of `count` elements,
+ * summed by worker, then in the order given, into every member's `destination` (which may be one of its contributions).
+ * `sum` adds a range of arrays (the device's ordered_sum; pointers are offset by the caller of sum in bytes of
+ * `element`). */
 typedef struct gp_ordered_sum {
     const int *members; /* ascending worker numbers */
     int member_count;

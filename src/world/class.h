@@ -1,0 +1,52 @@
+/* Inside the room: the table of functions that an implementation of a world fills in. Every world and every link starts
+ * with one of these structs; world.c only looks up. Waits, failures and ownership are as world.h says. */
+#ifndef GP_WORLD_CLASS_H
+#define GP_WORLD_CLASS_H
+
+#include "world/world.h"
+
+typedef struct gp_world_class {
+    const char *name;
+
+    /* Frees the world and its links. No worker uses it any more. */
+    void (*destroy)(gp_world *world);
+
+    /* Staging bytes that a sender provides. Pure. */
+    size_t (*sender_bytes)(const gp_world *world, int slots, size_t slot_bytes);
+    /* Opening does not wait for the other end. Arguments have been checked. Errors: GP_INVALID (opened twice),
+     * GP_OUT_OF_MEMORY. */
+    gp_status (*open_receiver)(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
+                               void *memory, gp_link **link);
+    gp_status (*open_sender)(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link);
+    /* Block until a slot or a message is there or a worker has failed (GP_ABORTED). */
+    gp_status (*reserve)(gp_link *link, void **buffer);
+    gp_status (*await)(gp_link *link, void **buffer, int *slot);
+    /* Do not block. */
+    gp_status (*commit)(gp_link *link, size_t bytes);
+    void (*release)(gp_link *link, int slot);
+
+    /* Does not block; copies. */
+    void (*doing)(gp_world *world, int worker, const char *words);
+
+    /* Block until all (members) have come. Errors: GP_ABORTED, GP_OUT_OF_MEMORY. */
+    gp_status (*barrier)(gp_world *world, int worker);
+    gp_status (*all_gather)(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
+    gp_status (*ordered_sum)(gp_world *world, int worker, const gp_ordered_sum *part);
+
+    /* Any thread; do not block. */
+    void (*fail)(gp_world *world, int worker, gp_status status, const char *message);
+    bool (*failed)(const gp_world *world, gp_failure *failure);
+} gp_world_class;
+
+struct gp_world {
+    const gp_world_class *class;
+    int workers;
+    double report_after; /* resolved */
+};
+
+struct gp_link {
+    const gp_world_class *class;
+    int sender, receiver, tag;
+};
+
+#endif

@@ -1,0 +1,83 @@
+/* The common half of every world: checks what callers hand in, then looks up the implementation's function. */
+#include "base/status.h"
+#include "world/class.h"
+
+void gp_world_destroy(gp_world *world) {
+    if (world) world->class->destroy(world);
+}
+
+int gp_world_workers(const gp_world *world) {
+    return world->workers;
+}
+
+size_t gp_world_sender_bytes(const gp_world *world, int slots, size_t slot_bytes) {
+    return world->class->sender_bytes(world, slots, slot_bytes);
+}
+
+/* ---- links ---- */
+
+static gp_status check_ends(const gp_world *world, int worker, int other) {
+    if (worker < 0 || worker >= world->workers || other < 0 || other >= world->workers || worker == other)
+        return gp_error(GP_INVALID, "a link joins two different workers of 0 to %d, not %d and %d", world->workers - 1,
+                        worker, other);
+    return GP_OK;
+}
+
+gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
+                                void *memory, gp_link **link) {
+    *link = NULL;
+    GP_TRY(check_ends(world, worker, sender));
+    if (slots < 1) return gp_error(GP_INVALID, "a link has at least 1 slot, not %d", slots);
+    if (slot_bytes % 64 != 0) return gp_error(GP_INVALID, "slots of %zu bytes: a multiple of 64 is needed", slot_bytes);
+    return world->class->open_receiver(world, worker, sender, tag, slots, slot_bytes, memory, link);
+}
+
+gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link) {
+    *link = NULL;
+    GP_TRY(check_ends(world, worker, receiver));
+    return world->class->open_sender(world, worker, receiver, tag, staging, link);
+}
+
+gp_status gp_link_reserve(gp_link *link, void **buffer) {
+    return link->class->reserve(link, buffer);
+}
+
+gp_status gp_link_commit(gp_link *link, size_t bytes) {
+    return link->class->commit(link, bytes);
+}
+
+gp_status gp_link_await(gp_link *link, void **buffer, int *slot) {
+    return link->class->await(link, buffer, slot);
+}
+
+void gp_link_release(gp_link *link, int slot) {
+    link->class->release(link, slot);
+}
+
+/* ---- together ---- */
+
+void gp_world_doing(gp_world *world, int worker, const char *words) {
+    world->class->doing(world, worker, words);
+}
+
+gp_status gp_world_barrier(gp_world *world, int worker) {
+    return world->class->barrier(world, worker);
+}
+
+gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all) {
+    return world->class->all_gather(world, worker, mine, bytes, all);
+}
+
+gp_status gp_world_ordered_sum(gp_world *world, int worker, const gp_ordered_sum *part) {
+    return world->class->ordered_sum(world, worker, part);
+}
+
+/* ---- failure ---- */
+
+void gp_world_fail(gp_world *world, int worker, gp_status status, const char *message) {
+    world->class->fail(world, worker, status, message);
+}
+
+bool gp_world_failed(const gp_world *world, gp_failure *failure) {
+    return world->class->failed(world, failure);
+}
