@@ -170,12 +170,10 @@ static gp_status does_not_fit(const cut_problem *problem) {
 }
 
 static gp_status find_limit(cut_problem *problem) {
-    int64_t low = 0, high = problem->sums[problem->count];
+    int64_t low = problem->sums[problem->count] / (int64_t)problem->parts, high = problem->sums[problem->count];
     for (size_t i = 1; i < problem->count; i++)
-        high += 2 * problem->cuts[i];
+        high += problem->cuts[i];
     if (!possible(problem, high)) return does_not_fit(problem);
-    low = high / (int64_t)problem->parts / 4;
-    if (possible(problem, low)) low = 0;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (possible(problem, middle))

@@ -58,8 +58,7 @@ bool gp_action_computes(gp_action_kind kind) {
     return kind == GP_FORWARD || kind == GP_RECOMPUTE || kind == GP_BACKWARD;
 }
 
-gp_status gp_schedule_allocate(gp_schedule **schedule, int stages, int micro_batches, size_t count) {
-    *schedule = NULL;
+gp_status gp_schedule_check_size(int stages, int micro_batches, size_t count) {
     if (stages < 1 || stages > GP_SCHEDULE_MOST_STAGES)
         return gp_error(GP_INVALID, "a schedule has 1 to %d stages, not %d", GP_SCHEDULE_MOST_STAGES, stages);
     if (micro_batches < 1 || micro_batches > GP_SCHEDULE_MOST_MICRO_BATCHES)
@@ -68,18 +67,19 @@ gp_status gp_schedule_allocate(gp_schedule **schedule, int stages, int micro_bat
     if (count > GP_SCHEDULE_MOST_ACTIONS)
         return gp_error(GP_INVALID, "a schedule has at most %zu actions, not %zu: use fewer micro-batches or stages",
                         GP_SCHEDULE_MOST_ACTIONS, count);
+    return GP_OK;
+}
+
+gp_schedule *gp_schedule_allocate(int stages, int micro_batches, size_t count) {
     gp_schedule *made = gp_allocate(sizeof *made);
-    if (!made) return GP_OUT_OF_MEMORY;
+    if (!made) return NULL;
     made->stages = stages;
     made->micro_batches = micro_batches;
     made->first = gp_allocate_array((size_t)stages + 1, sizeof *made->first);
     made->actions = gp_allocate_array(count, sizeof *made->actions);
-    if (!made->first || !made->actions) {
-        gp_schedule_destroy(made);
-        return GP_OUT_OF_MEMORY;
-    }
-    *schedule = made;
-    return GP_OK;
+    if (made->first && made->actions) return made;
+    gp_schedule_destroy(made);
+    return NULL;
 }
 
 void gp_schedule_destroy(gp_schedule *schedule) {
@@ -137,12 +137,11 @@ gp_status gp_schedule_create(gp_schedule **schedule, gp_schedule_kind kind, int 
     if ((unsigned)kind >= NAMES || (unsigned)recompute >= NAMES)
         return gp_error(GP_INVALID, "schedule kind %d or recompute mode %d is none that gpipe has", (int)kind,
                         (int)recompute);
-    size_t recomputes = recompute == GP_RECOMPUTE_ALWAYS ? (size_t)(micro_batches < 0 ? 0 : micro_batches)
-                        : recompute == GP_RECOMPUTE_NEVER || micro_batches < 1 ? 0
-                                                                               : (size_t)micro_batches - 1;
-    size_t each = stages < 1 || micro_batches < 1 ? 0 : 2 * (size_t)micro_batches + recomputes;
-    gp_schedule *made = NULL;
-    GP_TRY(gp_schedule_allocate(&made, stages, micro_batches, each * (size_t)(stages < 0 ? 0 : stages)));
+    size_t recomputes = (size_t)micro_batches - (recompute == GP_RECOMPUTE_EXCEPT_LAST);
+    size_t each = 2 * (size_t)micro_batches + (recompute == GP_RECOMPUTE_NEVER ? 0 : recomputes);
+    GP_TRY(gp_schedule_check_size(stages, micro_batches, (size_t)stages * each));
+    gp_schedule *made = gp_schedule_allocate(stages, micro_batches, (size_t)stages * each);
+    if (!made) return GP_OUT_OF_MEMORY;
     for (int stage = 0; stage < stages; stage++) {
         action_list list = {made->actions + made->first[stage], stage, micro_batches, recompute};
         write_list(&list, forwards_ahead(kind, stages, micro_batches, stage));

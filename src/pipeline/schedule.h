@@ -12,8 +12,11 @@ struct gp_schedule {
     gp_action *actions;
 };
 
-/* An empty schedule with room for `count` actions; `first` is zeroed. GP_INVALID when a size is beyond the limits. */
-gp_status gp_schedule_allocate(gp_schedule **schedule, int stages, int micro_batches, size_t count);
+/* GP_INVALID when a size is beyond the limits of gpipe/pipeline.h. */
+gp_status gp_schedule_check_size(int stages, int micro_batches, size_t count);
+
+/* An empty schedule with room for `count` actions and `first` zeroed; NULL when the system has no memory. */
+gp_schedule *gp_schedule_allocate(int stages, int micro_batches, size_t count);
 
 /* The text of a kind of action ("F", "SEND_F"); "?" for a number that is none. */
 const char *gp_action_text(gp_action_kind kind);

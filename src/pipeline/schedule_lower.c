@@ -30,8 +30,10 @@ gp_status gp_schedule_lower(const gp_schedule *schedule, gp_schedule **lowered) 
     *lowered = NULL;
     if (gp_schedule_has_messages(schedule))
         return gp_error(GP_INVALID, "the schedule has sends or receives already; only one without is lowered");
-    gp_schedule *made = NULL;
-    GP_TRY(gp_schedule_allocate(&made, schedule->stages, schedule->micro_batches, lowered_count(schedule)));
+    size_t count = lowered_count(schedule);
+    GP_TRY(gp_schedule_check_size(schedule->stages, schedule->micro_batches, count));
+    gp_schedule *made = gp_schedule_allocate(schedule->stages, schedule->micro_batches, count);
+    if (!made) return GP_OUT_OF_MEMORY;
     gp_action *out = made->actions;
     for (int worker = 0; worker < schedule->stages; worker++) {
         for (size_t i = schedule->first[worker]; i < schedule->first[worker + 1]; i++)

@@ -48,12 +48,12 @@ static gp_status bad(const text_reader *reader, const char *at, const char *reas
                     (size_t)(at - reader->line_start) + 1, piece, reason);
 }
 
-/* Reads a number below `limit`; returns -1 when there is no digit, -2 when it is not below the limit. */
+/* Reads a number below `limit` (which times ten fits an int); -1 when there is no digit, -2 when it is not below. */
 static int read_number(const char **at, int limit) {
     if (!is_digit(**at)) return -1;
     int value = 0;
     for (; is_digit(**at); ++*at) {
-        if (value < limit) value = value > (limit - 1) / 10 ? limit : value * 10 + (**at - '0');
+        value = value * 10 + (**at - '0');
         if (value > limit) value = limit;
     }
     return value < limit ? value : -2;
@@ -133,17 +133,20 @@ static gp_status read_line(text_reader *reader) {
 static gp_status read_text(text_reader *reader) {
     while (*reader->at)
         GP_TRY(read_line(reader));
-    if (reader->workers == 0)
-        return gp_error(GP_INVALID, "schedule: the text has no action; a line per worker is expected, for instance "
-                                    "'F0 F1 B0 B1'");
     return GP_OK;
 }
 
 static gp_status build(const text_reader *reader, gp_schedule **schedule) {
-    GP_TRY(gp_schedule_allocate(schedule, reader->workers, reader->micro_batches, reader->count));
-    memcpy((*schedule)->first, reader->first, (size_t)reader->workers * sizeof *reader->first);
-    (*schedule)->first[reader->workers] = reader->count;
-    memcpy((*schedule)->actions, reader->actions, reader->count * sizeof *reader->actions);
+    if (!reader->actions)
+        return gp_error(GP_INVALID, "schedule: the text has no action; a line per worker is expected, for instance "
+                                    "'F0 F1 B0 B1'");
+    GP_TRY(gp_schedule_check_size(reader->workers, reader->micro_batches, reader->count));
+    gp_schedule *made = gp_schedule_allocate(reader->workers, reader->micro_batches, reader->count);
+    if (!made) return GP_OUT_OF_MEMORY;
+    memcpy(made->first, reader->first, (size_t)reader->workers * sizeof *reader->first);
+    made->first[reader->workers] = reader->count;
+    memcpy(made->actions, reader->actions, reader->count * sizeof *reader->actions);
+    *schedule = made;
     return GP_OK;
 }
 
@@ -164,10 +167,8 @@ gp_status gp_schedule_parse(gp_schedule **schedule, const char *text) {
 enum { LONGEST_ACTION = 16 }; /* "RECV_F1048575" and what separates it */
 
 static char *write_action(char *out, gp_action action) {
-    const char *text = gp_action_text(action.kind);
-    size_t length = strlen(text);
-    memcpy(out, text, length);
-    out += length;
+    for (const char *text = gp_action_text(action.kind); *text; text++)
+        *out++ = *text;
     char digits[12];
     int count = 0;
     for (int rest = action.micro_batch; count == 0 || rest > 0; rest /= 10)

@@ -300,7 +300,7 @@ static test_lists draw_lists(void) {
 static void test_against_an_executor(void **state) {
     (void)state;
     int good = 0, unsound = 0, deadlocked = 0;
-    for (int round = 0; round < 30000; round++) {
+    for (int round = 0; round < 15000; round++) {
         test_lists lists = draw_lists();
         gp_schedule *schedule = to_schedule(&lists);
         if (same_size(&lists, schedule)) {

@@ -133,7 +133,7 @@ static void test_random_text(void **state) {
     static const char letters[] = "FFRBB00112 \n\t#SENDRECV__9";
     char text[64];
     int accepted = 0;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 10000; round++) {
         size_t length = draw(sizeof text - 1);
         for (size_t i = 0; i < length; i++)
             text[i] = draw(20) ? letters[draw(sizeof letters - 1)] : (char)(1 + draw(255));
@@ -148,13 +148,13 @@ static void test_damaged_text(void **state) {
     static const char good[] = "F0 F1 F2 R0 B0 R1 B1 B2\nF0 R0 B0 F1 R1 B1 F2 B2\n";
     char text[sizeof good];
     int accepted = 0;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 10000; round++) {
         memcpy(text, good, sizeof good);
         for (uint32_t damage = 1 + draw(3); damage > 0; damage--)
             text[draw(sizeof good - 1)] = draw(2) ? good[draw(sizeof good - 1)] : (char)draw(256);
         accepted += survives(text);
     }
-    assert_true(accepted > 1000);
+    assert_true(accepted > 500);
 }
 
 /* Ten megabytes: one long word, one long number, one long line, noise. */
