@@ -1,0 +1,60 @@
+/* What every file of loops is made of: loading and storing of f32 and bf16, and sums over fixed lanes.
+ *
+ * The functions are inlined with a constant dtype, so that each call becomes one vector loop. A sum is kept in LANES
+ * partial sums, element i in lane i % LANES, which are folded in halves at the end: compilers keep the lanes in
+ * registers, and the order of additions is the same for every instruction set, alignment and compiler. */
+#ifndef GP_DEVICE_CPU_LOOPS_LANES_H
+#define GP_DEVICE_CPU_LOOPS_LANES_H
+
+#include "tensor/bf16.h"
+
+#define GP_INLINE static inline __attribute__((always_inline))
+#define GP_SIMD   _Pragma("omp simd")
+
+enum {
+    LANES = 32,
+    CHUNK = 1024 /* elements that are worked on while they are in the first-level cache; a multiple of LANES */
+};
+
+GP_INLINE float load(gp_dtype dtype, const void *data, int64_t i) {
+    return dtype == GP_BF16 ? gp_bf16_to_f32(((const uint16_t *)data)[i]) : ((const float *)data)[i];
+}
+
+GP_INLINE void store(gp_dtype dtype, void *data, int64_t i, float value) {
+    if (dtype == GP_BF16) {
+        ((uint16_t *)data)[i] = gp_bf16_of_f32(value);
+    } else {
+        ((float *)data)[i] = value;
+    }
+}
+
+/* The address of element i. */
+GP_INLINE const void *from(gp_dtype dtype, const void *data, int64_t i) {
+    return dtype == GP_BF16 ? (const void *)((const uint16_t *)data + i) : (const void *)((const float *)data + i);
+}
+
+GP_INLINE void *to(gp_dtype dtype, void *data, int64_t i) {
+    return dtype == GP_BF16 ? (void *)((uint16_t *)data + i) : (void *)((float *)data + i);
+}
+
+GP_INLINE int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+GP_INLINE void lanes_fill(float *lanes, float value) {
+    for (int l = 0; l < LANES; l++) {
+        lanes[l] = value;
+    }
+}
+
+/* Folds the lanes, which are lost. */
+GP_INLINE float lanes_sum(float *lanes) {
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++) {
+            lanes[l] += lanes[l + width];
+        }
+    }
+    return lanes[0];
+}
+
+#endif
