@@ -112,11 +112,11 @@ GP_API const gp_action *gp_schedule_actions(const gp_schedule *schedule, int wor
  * between R and its B, per link messages sent in the order in which they are received, free of deadlock however little
  * buffering the links have (at least one message), in flight at most `most_in_flight` (0: any). Errors: GP_INVALID with
  * worker, position (from 0 in the worker's list) and reason. Accepts schedules with or without sends and receives; one
- * that has any must have all of them. The links that the proof assumes, rings whose slots are used in turn: a forward
- * link has one slot more than its receiver holds micro-batches at once, a slot being taken by the sender's F and given
- * back by the receiver's B; a gradient link has one slot (or as many as the receiver's receives run ahead), taken by
- * the sender's B and given back by the receiver's. Any engine that has at least these cannot hang: more slots only
- * remove waits. */
+ * that has any must have all of them. The links that the proof assumes: a forward link has one slot more
+ * than its receiver holds micro-batches at once, a slot being taken by the sender's F and given back, in any order, by
+ * the receiver's B; a gradient link has one slot (or as many as the receiver's receives run ahead), taken by the
+ * sender's B and given back by the receiver's. Any engine that has at least these cannot hang: more slots only remove
+ * waits. */
 GP_API gp_status gp_schedule_check(const gp_schedule *schedule, int most_in_flight);
 /* Micro-batches whose forward has run and whose backward has not, at most, on a worker. `recomputed` and `kept`, when
  * not NULL, receive the same of those that have an R and of those that have none (each its own maximum: their sum may

@@ -5,39 +5,34 @@
  * since a message is taken only by its one receiver and a slot is given back only once. So the order in which workers
  * get their turn changes nothing about where they stop, and larger links only remove waits.
  *
- * A link is a ring of slots used in turn. A slot is taken when the message is sent (by F or B itself where the list has
- * no sends) and given back when the receiver's B of that micro-batch is done, since the receiver reads the message in
- * place: activations until then, for R and B need them; gradients too. The ring of a forward link has one slot more
- * than its receiver holds at once, the ring of a gradient link as many as its receiver holds: one, unless receives run
- * ahead. */
+ * A link has slots that are used in any order. One is taken when the message is sent (by F or B itself where the list
+ * has no sends) and given back when the receiver's B of that micro-batch is done, since the receiver reads the message
+ * in place: activations until then, for R and B need them; gradients too. A forward link has one slot more than its
+ * receiver holds at once, a gradient link as many as its receiver holds: one, unless receives run ahead. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "pipeline/schedule.h"
 
-typedef struct link_ring {
+typedef struct slot_link {
     int slots;
-    int sent;      /* messages sent so far */
-    int received;  /* messages received so far */
-    int returned;  /* messages 0..returned-1 have all been given back */
-    int *number;   /* of each micro-batch's message on this link */
-    bool *is_back; /* by message number: has been given back */
-} link_ring;
+    int sent;     /* messages sent so far */
+    int received; /* messages received so far */
+    int returned; /* slots given back so far */
+} slot_link;
 
 /* What a worker's next action waits for. */
 typedef struct wait_for {
     int on; /* worker */
     gp_action_kind kind;
     int micro_batch;
-    const link_ring *full; /* the ring in which a slot is wanted; NULL: a message is wanted */
+    const slot_link *full; /* the link in which a slot is wanted; NULL: a message is wanted */
 } wait_for;
 
 typedef struct link_run {
     const gp_schedule *schedule;
     bool messages;
-    link_ring *activations; /* link l from worker l to l + 1 */
-    link_ring *gradients;   /* link l from worker l + 1 to l */
-    int *numbers;           /* memory of all `number` */
-    bool *is_back;          /* memory of all `is_back` */
+    slot_link *activations; /* link l from worker l to l + 1 */
+    slot_link *gradients;   /* link l from worker l + 1 to l */
     size_t *next;           /* per worker: position of its next action */
     int *turns;             /* workers that may be able to go on, a stack */
     bool *has_turn;
@@ -47,30 +42,25 @@ typedef struct link_run {
 static void run_free(link_run *run) {
     gp_free(run->activations);
     gp_free(run->gradients);
-    gp_free(run->numbers);
-    gp_free(run->is_back);
     gp_free(run->next);
     gp_free(run->turns);
     gp_free(run->has_turn);
 }
 
 static gp_status run_allocate(link_run *run) {
-    size_t stages = (size_t)run->schedule->stages, messages = 2 * stages * (size_t)run->schedule->micro_batches;
+    size_t stages = (size_t)run->schedule->stages;
     run->activations = gp_allocate_array(stages, sizeof *run->activations);
     run->gradients = gp_allocate_array(stages, sizeof *run->gradients);
-    run->numbers = gp_allocate_array(messages, sizeof *run->numbers);
-    run->is_back = gp_allocate_array(messages, sizeof *run->is_back);
     run->next = gp_allocate_array(stages, sizeof *run->next);
     run->turns = gp_allocate_array(stages, sizeof *run->turns);
     run->has_turn = gp_allocate_array(stages, sizeof *run->has_turn);
-    bool all =
-        run->activations && run->gradients && run->numbers && run->is_back && run->next && run->turns && run->has_turn;
+    bool all = run->activations && run->gradients && run->next && run->turns && run->has_turn;
     return all ? GP_OK : GP_OUT_OF_MEMORY;
 }
 
 /* ---- which links an action uses ---- */
 
-static link_ring *takes_from(const link_run *run, gp_action action) {
+static slot_link *takes_from(const link_run *run, gp_action action) {
     int stage = action.stage, last = run->schedule->stages - 1;
     if (action.kind == (run->messages ? GP_RECEIVE_FORWARD : GP_FORWARD) && stage > 0)
         return &run->activations[stage - 1];
@@ -79,7 +69,7 @@ static link_ring *takes_from(const link_run *run, gp_action action) {
     return NULL;
 }
 
-static link_ring *sends_to(const link_run *run, gp_action action) {
+static slot_link *sends_to(const link_run *run, gp_action action) {
     int stage = action.stage, last = run->schedule->stages - 1;
     if (action.kind == (run->messages ? GP_SEND_FORWARD : GP_FORWARD) && stage < last) return &run->activations[stage];
     if (action.kind == (run->messages ? GP_SEND_BACKWARD : GP_BACKWARD) && stage > 0) return &run->gradients[stage - 1];
@@ -101,49 +91,28 @@ static int most_held(const link_run *run, int worker, gp_action_kind receive) {
     return most;
 }
 
-static void lay_out(link_run *run) {
-    size_t micro_batches = (size_t)run->schedule->micro_batches, at = 0;
+static void give_slots(link_run *run) {
     for (int link = 0; link + 1 < run->schedule->stages; link++) {
-        link_ring *rings[] = {&run->activations[link], &run->gradients[link]};
-        for (int i = 0; i < 2; i++, at += micro_batches) {
-            rings[i]->number = run->numbers + at;
-            rings[i]->is_back = run->is_back + at;
-        }
-        rings[0]->slots = 1 + most_held(run, link + 1, run->messages ? GP_RECEIVE_FORWARD : GP_FORWARD);
-        rings[1]->slots = most_held(run, link, run->messages ? GP_RECEIVE_BACKWARD : GP_BACKWARD);
+        run->activations[link].slots = 1 + most_held(run, link + 1, run->messages ? GP_RECEIVE_FORWARD : GP_FORWARD);
+        run->gradients[link].slots = most_held(run, link, run->messages ? GP_RECEIVE_BACKWARD : GP_BACKWARD);
     }
-    for (size_t i = 0; i < run->schedule->first[run->schedule->stages]; i++) {
-        gp_action action = run->schedule->actions[i];
-        link_ring *out = sends_to(run, action);
-        if (out) out->number[action.micro_batch] = out->sent++;
-    }
-    for (int link = 0; link < run->schedule->stages; link++)
-        run->activations[link].sent = run->gradients[link].sent = 0;
 }
 
 /* ---- the run ---- */
 
 static bool can_run(const link_run *run, gp_action action) {
-    const link_ring *in = takes_from(run, action), *out = sends_to(run, action);
+    const slot_link *in = takes_from(run, action), *out = sends_to(run, action);
     if (in && in->received == in->sent) return false;
     return !out || out->sent - out->returned < out->slots;
 }
 
-static void give_back(link_ring *ring, int micro_batch, int messages) {
-    ring->is_back[ring->number[micro_batch]] = true;
-    while (ring->returned < messages && ring->is_back[ring->returned])
-        ring->returned++;
-}
-
 static void perform(link_run *run, gp_action action) {
-    link_ring *in = takes_from(run, action), *out = sends_to(run, action);
+    slot_link *in = takes_from(run, action), *out = sends_to(run, action);
     if (in) in->received++;
     if (out) out->sent++;
     if (action.kind != GP_BACKWARD) return;
-    int messages = run->schedule->micro_batches;
-    if (action.stage > 0) give_back(&run->activations[action.stage - 1], action.micro_batch, messages);
-    if (action.stage < run->schedule->stages - 1)
-        give_back(&run->gradients[action.stage], action.micro_batch, messages);
+    if (action.stage > 0) run->activations[action.stage - 1].returned++;
+    if (action.stage < run->schedule->stages - 1) run->gradients[action.stage].returned++;
 }
 
 static void give_turn(link_run *run, int worker) {
@@ -177,24 +146,25 @@ static gp_action next_action(const link_run *run, int worker) {
     return gp_schedule_actions(run->schedule, worker, &count)[run->next[worker]];
 }
 
-/* The micro-batch of the first message in a ring that is not given back. */
-static int oldest_in(const link_run *run, const link_ring *ring) {
-    int micro_batch = 0;
-    while (micro_batch < run->schedule->micro_batches && ring->number[micro_batch] != ring->returned)
-        micro_batch++;
-    return micro_batch;
+/* The micro-batch of a worker's next B, which gives slots back. */
+static int next_backward(const link_run *run, int worker) {
+    size_t count, at = run->next[worker];
+    const gp_action *actions = gp_schedule_actions(run->schedule, worker, &count);
+    while (actions[at].kind != GP_BACKWARD)
+        at++;
+    return actions[at].micro_batch;
 }
 
 static wait_for wait_of(const link_run *run, int worker) {
     gp_action action = next_action(run, worker);
-    const link_ring *in = takes_from(run, action), *out = sends_to(run, action);
+    const slot_link *in = takes_from(run, action), *out = sends_to(run, action);
     if (in && in->received == in->sent) {
         bool activation = worker > 0 && in == &run->activations[worker - 1];
         gp_action_kind kind = run->messages ? (activation ? GP_SEND_FORWARD : GP_SEND_BACKWARD) : action.kind;
         return (wait_for){activation ? worker - 1 : worker + 1, kind, action.micro_batch, NULL};
     }
-    bool activation = out == &run->activations[worker];
-    return (wait_for){activation ? worker + 1 : worker - 1, GP_BACKWARD, oldest_in(run, out), out};
+    int receiver = out == &run->activations[worker] ? worker + 1 : worker - 1;
+    return (wait_for){receiver, GP_BACKWARD, next_backward(run, receiver), out};
 }
 
 /* "worker 0, position 3 (F2) waits for B0 of worker 1 to ..." */
@@ -229,7 +199,7 @@ gp_status gp_schedule_check_deadlock(const gp_schedule *schedule) {
     link_run run = {.schedule = schedule, .messages = gp_schedule_has_messages(schedule)};
     gp_status status = run_allocate(&run);
     if (status == GP_OK) {
-        lay_out(&run);
+        give_slots(&run);
         for (int worker = schedule->stages - 1; worker >= 0; worker--)
             give_turn(&run, worker);
         while (run.turn_count > 0)
