@@ -71,13 +71,12 @@ typedef enum gp_sampling { GP_SAMPLING_RANDOM, GP_SAMPLING_SEQUENTIAL } gp_sampl
 enum { GP_IGNORED_TARGET = -1 };
 
 typedef struct gp_text_options {
-    size_t size;      /* sizeof(gp_text_options) */
+    size_t size;      /* sizeof, or 0 */
     const char *text; /* a path, or a glob pattern whose files are sorted by name and joined */
     gp_tokenizer_kind tokenizer_kind;
-    const gp_tokenizer
-        *tokenizer;    /* if not NULL, this one is used (it must outlive the dataset) and the kind ignored */
-    double validation; /* share of the tokens, from the end, that is kept for validation: 0 <= share < 1 */
-    int64_t context;   /* tokens of a window */
+    const gp_tokenizer *tokenizer; /* if not NULL, it is used and the kind ignored; must outlive the dataset */
+    double validation;             /* share of the tokens, from the end, that is kept for validation: 0 <= share < 1 */
+    int64_t context;               /* tokens of a window */
     gp_sampling sampling;
     int64_t batch; /* samples of a mini-batch: only sequential sampling needs it */
 } gp_text_options;
@@ -86,8 +85,8 @@ typedef struct gp_text_options {
  *
  * The files are mapped, not loaded, so a corpus may be larger than memory. Bytes, and characters of a corpus that is
  * all ASCII, are looked up in the map itself; for any other corpus the ids are written once to an unnamed temporary
- * file in $TMPDIR (2 bytes a token, or 4), which is mapped in turn. The first floor(tokens * (1 - validation)) tokens
- * are for training, the others for validation.
+ * file in $TMPDIR, or /var/tmp (2 bytes a token, or 4), which is mapped in turn. The first floor(tokens * (1 -
+ * validation)) tokens are for training, the others for validation.
  *
  * Errors: GP_INVALID with a sentence for a missing file, a pattern without a match, an empty corpus, a binary file (NUL
  * bytes; the byte tokenizer looks at the first MiB of each file), invalid UTF-8 or a character unknown to the given
