@@ -1,9 +1,9 @@
 /* Inside the library: a model as the pipeline sees it, and the graph of a run of its layers.
  *
- * Ports: every value that goes from a layer to a later one is a port: the chain (layer i to i + 1) and one for each layer that
- * recalls a skip. A cut turns the ports that cross it into messages. Inside a stage a port is an alias of its source, one
- * for each destination; so the gradient of a value that several layers use is summed layer by layer, last layer first, with the
- * same association wherever the cuts are. */
+ * Ports: every value that goes from a layer to a later one is a port: the chain (layer i to i + 1) and one for each
+ * layer that recalls a skip. A cut turns the ports that cross it into messages. Inside a stage a port is an alias of
+ * its source, one for each destination; so the gradient of a value that several layers use is summed layer by layer,
+ * last layer first, with the same association wherever the cuts are. */
 #ifndef GP_LAYERS_MODEL_H
 #define GP_LAYERS_MODEL_H
 
@@ -17,8 +17,8 @@ typedef struct gp_port {
     bool indices;        /* no gradient flows back (integers) */
 } gp_port;
 
-/* A layer's use of a parameter. Every use has a gradient of its own; the gradient of the parameter is the sum over its uses in
- * the order of layers: the same order whether the layers share a stage or not. */
+/* A layer's use of a parameter. Every use has a gradient of its own; the gradient of the parameter is the sum over its
+ * uses in the order of layers: the same order whether the layers share a stage or not. */
 typedef struct gp_parameter_use {
     size_t parameter; /* index for gp_model_parameter */
     int32_t layer;
@@ -30,8 +30,8 @@ size_t gp_model_ports(const gp_model *model, const gp_port **ports);
 size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses);
 const gp_loss *gp_model_loss(const gp_model *model);
 
-/* The weight of samples first..first+count-1 in the mean loss: tokens that are not ignored (or the sum of `weights`), or
- * samples. targets: host tensor, batch first; weights: host f32 tensor or NULL. */
+/* The weight of samples first..first+count-1 in the mean loss: tokens that are not ignored (or the sum of `weights`),
+ * or samples. targets: host tensor, batch first; weights: host f32 tensor or NULL. */
 double gp_model_loss_weight(const gp_model *model, const gp_tensor *targets, const gp_tensor *weights, int64_t first,
                             int64_t count);
 
@@ -41,15 +41,15 @@ typedef struct gp_build_options {
     gp_dtype dtype;                  /* of activations: f32 or bf16 */
     bool training;                   /* dropout works */
     bool gradients;                  /* add the backward operations */
-    bool loss;                       /* when last_layer is the model's last: append the loss (targets become an input) */
-    bool loss_weights;               /* the loss takes per-token weights (an input) */
+    bool loss;         /* when last_layer is the model's last: append the loss (targets become an input) */
+    bool loss_weights; /* the loss takes per-token weights (an input) */
 } gp_build_options;
 
 typedef struct gp_built_port {
-    size_t port;         /* index in gp_model_ports */
-    gp_value value;      /* what arrives (an input of the graph) or leaves */
-    gp_value gradient;   /* of the loss with respect to it: computed for arriving ports, an input of the graph for leaving ones;
-                            gp_none() without gradients or for indices */
+    size_t port;       /* index in gp_model_ports */
+    gp_value value;    /* what arrives (an input of the graph) or leaves */
+    gp_value gradient; /* of the loss with respect to it: computed for arriving ports, an input of the graph for leaving
+                          ones; gp_none() without gradients or for indices */
 } gp_built_port;
 
 typedef struct gp_built_use {
@@ -58,8 +58,8 @@ typedef struct gp_built_use {
     gp_value gradient; /* f32 result; invalid without gradients or when the loss does not depend on it */
 } gp_built_use;
 
-/* The graph of a run of layers. Ports whose source is before first_layer arrive, those whose destination is behind last_layer
- * leave; both lists are sorted as gp_model_ports. */
+/* The graph of a run of layers. Ports whose source is before first_layer arrive, those whose destination is behind
+ * last_layer leave; both lists are sorted as gp_model_ports. */
 typedef struct gp_built {
     gp_graph *graph;
     gp_built_port *arriving, *leaving;

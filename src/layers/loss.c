@@ -1,0 +1,58 @@
+/* The loss at the end of a model: the type of its targets, its weight, its operations. It works on f32 or bf16 outputs
+ * and is always summed in f32. */
+#include <inttypes.h>
+
+#include "base/status.h"
+#include "graph/graph.h"
+#include "layers/structure.h"
+
+gp_type gp_model_target_type(const gp_model *model) {
+    gp_type type = model->output;
+    if (model->loss.kind == GP_LOSS_CROSS_ENTROPY) {
+        if (type.shape.rank > 0) type.shape.rank--;
+        type.dtype = GP_I32;
+    }
+    return type;
+}
+
+gp_status gp_model_check_loss(const gp_model *model) {
+    char text[160];
+    gp_type_format(model->output, text, sizeof text);
+    if (!gp_dtype_is_float(model->output.dtype))
+        return gp_error(GP_INVALID, "the loss needs floating-point outputs, the last layer returns %s a sample", text);
+    if (model->loss.kind == GP_LOSS_CROSS_ENTROPY && model->output.shape.rank < 1)
+        return gp_error(GP_INVALID, "cross_entropy needs classes as last dimension, the last layer returns %s a sample",
+                        text);
+    return GP_OK;
+}
+
+gp_status gp_model_build_loss(const gp_model *model, const gp_build_options *options, gp_built *built) {
+    gp_graph *graph = built->graph;
+    gp_type target = gp_type_with_batch(gp_model_target_type(model), options->batch);
+    gp_graph_begin_layer(graph, (int32_t)model->layer_count);
+    built->targets = gp_graph_input(graph, target);
+    if (model->loss.kind == GP_LOSS_CROSS_ENTROPY) {
+        if (options->loss_weights) built->weights = gp_graph_input(graph, (gp_type){GP_F32, target.shape});
+        built->loss = gp_cross_entropy(built->output, built->targets, built->weights, &model->loss.cross_entropy);
+    } else {
+        if (options->loss_weights) return gp_error(GP_INVALID, "loss squared_error takes no weights");
+        gp_value output = built->output;
+        if (gp_value_type(output).dtype != GP_F32) output = gp_cast(output, GP_F32);
+        built->loss = gp_squared_error(output, built->targets);
+    }
+    return gp_error_within(gp_graph_status(graph), "loss");
+}
+
+double gp_model_loss_weight(const gp_model *model, const gp_tensor *targets, const gp_tensor *weights, int64_t first,
+                            int64_t count) {
+    if (model->loss.kind != GP_LOSS_CROSS_ENTROPY) return (double)count;
+    const gp_cross_entropy_options *options = &model->loss.cross_entropy;
+    int64_t rows = gp_shape_elements(gp_model_target_type(model).shape);
+    const int32_t *target = (const int32_t *)targets->data + first * rows;
+    const float *weight = weights && weights->data ? (const float *)weights->data + first * rows : NULL;
+    double sum = 0;
+    for (int64_t i = 0; i < count * rows; i++) {
+        if (!options->has_ignored || target[i] != options->ignored) sum += weight ? (double)weight[i] : 1.0;
+    }
+    return sum;
+}
