@@ -41,7 +41,8 @@ void gp_batch_destroy(gp_batch *batch) {
     gp_tensor_destroy(&batch->targets);
 }
 
-gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most, double *loss) {
+gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
+                                    double *loss) {
     int64_t windows = gp_dataset_windows(dataset, split), batch_size = trainer->layout.engine.batch;
     double sum = 0, weight = 0;
     gp_batch batch;

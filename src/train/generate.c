@@ -1,5 +1,5 @@
-/* Generation: token after token through the same stages. Every step runs the whole window (positions behind the last token
- * are padding that causal attention never looks at); the row of logits of the last token gives the next one. */
+/* Generation: token after token through the same stages. Every step runs the whole window (positions behind the last
+ * token are padding that causal attention never looks at); the row of logits of the last token gives the next one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,8 @@ typedef struct generator {
     int64_t context, vocabulary, filled;
 } generator;
 
-static gp_status generator_create(generator *g, const gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count) {
+static gp_status generator_create(generator *g, const gp_trainer *trainer, const int32_t *prompt,
+                                  int64_t prompt_count) {
     gp_type input = gp_model_input_type(trainer->model), output = gp_model_output_type(trainer->model);
     memset(g, 0, sizeof *g);
     if (input.dtype != GP_I32 || input.shape.rank != 1 || output.shape.rank != 2)
@@ -101,7 +102,8 @@ static void append(generator *g, int32_t token) {
 }
 
 gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
-                              const gp_generate_options *options, bool (*on_token)(void *user, int32_t token), void *user) {
+                              const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
+                              void *user) {
     gp_generate_options defaults = {0};
     generator g;
     gp_status status = generator_create(&g, trainer, prompt, prompt_count);

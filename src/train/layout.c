@@ -6,21 +6,23 @@
 #include "base/status.h"
 #include "train/plan.h"
 
-static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *model, const gp_pipeline_options *pipeline,
-                                     const gp_optimizer_options *optimizer) {
+static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *model,
+                                     const gp_pipeline_options *pipeline, const gp_optimizer_options *optimizer) {
     int64_t layers = (int64_t)gp_model_layer_count(model);
     int64_t partitions = pipeline->partitions == 0 ? 1 : pipeline->partitions;
     int64_t micro_batches = pipeline->micro_batches == 0 ? 1 : pipeline->micro_batches;
     int64_t batch = pipeline->batch == 0 ? 1 : pipeline->batch;
-    if (partitions < 1) return gp_error(GP_INVALID, "pipeline.partitions is %lld; at least 1 is needed", (long long)partitions);
+    if (partitions < 1)
+        return gp_error(GP_INVALID, "pipeline.partitions is %lld; at least 1 is needed", (long long)partitions);
     if (partitions > layers)
-        return gp_error(GP_INVALID, "pipeline.partitions is %lld, but the model has only %lld layers", (long long)partitions,
-                        (long long)layers);
+        return gp_error(GP_INVALID, "pipeline.partitions is %lld, but the model has only %lld layers",
+                        (long long)partitions, (long long)layers);
     if (micro_batches < 1)
         return gp_error(GP_INVALID, "pipeline.micro_batches is %lld; at least 1 is needed", (long long)micro_batches);
     if (batch < 1) return gp_error(GP_INVALID, "train.batch is %lld; at least 1 is needed", (long long)batch);
     if (pipeline->precision != GP_F32 && pipeline->precision != GP_BF16)
-        return gp_error(GP_INVALID, "device.precision is %s; f32 and bf16 are accepted", gp_dtype_name(pipeline->precision));
+        return gp_error(GP_INVALID, "device.precision is %s; f32 and bf16 are accepted",
+                        gp_dtype_name(pipeline->precision));
     *engine = (gp_engine_options){
         .model = model,
         .stages = (size_t)partitions,
@@ -50,7 +52,8 @@ static gp_status bounds_by_hand(gp_layout *layout, const size_t *stage_layers, s
     }
     layout->bounds[layout->engine.stages] = at;
     if (at == layers) return GP_OK;
-    return gp_error(GP_INVALID, "pipeline.stages: the stages hold %zu layers together, but the model has %zu", at, layers);
+    return gp_error(GP_INVALID, "pipeline.stages: the stages hold %zu layers together, but the model has %zu", at,
+                    layers);
 }
 
 /* Seconds, FLOPs or parameters of each layer. `times` (one entry a layer) is filled when measuring. */
@@ -65,7 +68,8 @@ static gp_status layer_costs(const gp_layout *layout, gp_balance balance, gp_sta
         return GP_OK;
     }
     for (size_t i = 0; i < layers; i++) {
-        costs[i] = balance == GP_BALANCE_FLOPS ? gp_model_layer_flops(model, i) : (double)gp_model_layer_parameter_count(model, i);
+        costs[i] = balance == GP_BALANCE_FLOPS ? gp_model_layer_flops(model, i)
+                                               : (double)gp_model_layer_parameter_count(model, i);
     }
     return GP_OK;
 }
@@ -106,8 +110,8 @@ static bool fits(const gp_layout *layout) {
     return result;
 }
 
-/* When the balanced partition is over the memory limit, one that keeps it is preferred, if there is one. Bytes of layers alone
- * are an estimate (stages share workspace); the plan of the result is exact and decides. */
+/* When the balanced partition is over the memory limit, one that keeps it is preferred, if there is one. Bytes of
+ * layers alone are an estimate (stages share workspace); the plan of the result is exact and decides. */
 static gp_status retry_within_memory(gp_layout *layout, const double *costs, const double *cut_costs) {
     size_t layers = gp_model_layer_count(layout->engine.model), stages = layout->engine.stages;
     gp_status status = GP_OUT_OF_MEMORY;
@@ -161,7 +165,8 @@ static gp_status choose_bounds(gp_layout *layout, const gp_pipeline_options *pip
     } else {
         gp_partition_options options = {.cut_costs = pipeline->cut_costs};
         status = gp_partition(costs, layers, stages, &options, layout->bounds);
-        if (status == GP_OK && stages > 1 && !fits(layout)) status = retry_within_memory(layout, costs, pipeline->cut_costs);
+        if (status == GP_OK && stages > 1 && !fits(layout))
+            status = retry_within_memory(layout, costs, pipeline->cut_costs);
     }
     if (status == GP_OK && pipeline->balance == GP_BALANCE_TIME) status = sum_stage_times(layout, times);
 done:

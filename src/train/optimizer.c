@@ -1,4 +1,5 @@
-/* From optimizer options to the numbers of one update. What an update computes is the device's contract (device/device.h). */
+/* From optimizer options to the numbers of one update. What an update computes is the device's contract
+ * (device/device.h). */
 #include "train/optimizer.h"
 
 #include <math.h>

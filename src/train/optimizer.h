@@ -8,7 +8,8 @@
 /* Fills defaults into a copy. Errors: GP_INVALID for values out of range, naming the option. */
 gp_status gp_optimizer_resolve(const gp_optimizer_options *options, gp_optimizer_options *resolved);
 gp_update_kind gp_optimizer_update_kind(const gp_optimizer_options *resolved);
-/* The update of step `step` (from 0) at learning rate `lr`; weight_decay and gradient_scale are the engine's to fill. */
+/* The update of step `step` (from 0) at learning rate `lr`; weight_decay and gradient_scale are the engine's to fill.
+ */
 gp_update gp_optimizer_update(const gp_optimizer_options *resolved, int64_t step, double lr);
 
 #endif

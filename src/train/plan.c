@@ -9,7 +9,8 @@
 static gp_status make_schedule(const gp_layout *layout, gp_schedule **schedule) {
     const gp_engine_options *engine = &layout->engine;
     if (!layout->custom)
-        return gp_schedule_create(schedule, engine->schedule, (int)engine->stages, engine->micro_batches, engine->recompute);
+        return gp_schedule_create(schedule, engine->schedule, (int)engine->stages, engine->micro_batches,
+                                  engine->recompute);
     char *text = NULL;
     gp_status status = gp_schedule_format(layout->custom, &text);
     if (status == GP_OK) status = gp_schedule_parse(schedule, text);

@@ -9,12 +9,13 @@
 /* Everything that gp_engine_create needs, with the storage behind its pointers. */
 typedef struct gp_layout {
     gp_engine_options engine;
-    size_t *bounds;       /* partitions + 1 */
-    gp_schedule *custom;  /* from schedule_text; NULL */
+    size_t *bounds;        /* partitions + 1 */
+    gp_schedule *custom;   /* from schedule_text; NULL */
     gp_stage_times *times; /* of each stage for one micro-batch; NULL when nothing was measured */
 } gp_layout;
 
-/* Checks the options, partitions. `optimizer` is resolved, or NULL for inference. Errors: GP_INVALID naming the option. */
+/* Checks the options, partitions. `optimizer` is resolved, or NULL for inference. Errors: GP_INVALID naming the option.
+ */
 gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pipeline_options *pipeline,
                            const gp_optimizer_options *optimizer);
 void gp_layout_destroy(gp_layout *layout); /* accepts a zeroed struct */

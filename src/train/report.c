@@ -22,15 +22,17 @@ static json_t *bytes_json(const gp_plan_bytes *bytes, const gp_worker_report *re
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "parameters", (json_int_t)bytes->parameters, "gradients",
                      (json_int_t)bytes->gradients, "optimizer", (json_int_t)bytes->optimizer, "stash",
                      (json_int_t)bytes->stash, "workspace", (json_int_t)bytes->workspace, "communication",
-                     (json_int_t)bytes->communication, "total", figure(json_integer((json_int_t)bytes->total), measured));
+                     (json_int_t)bytes->communication, "total",
+                     figure(json_integer((json_int_t)bytes->total), measured));
 }
 
 static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_worker_report *report) {
     double busy = report ? report->forward + report->recompute + report->backward : 0;
-    json_t *object = json_pack(
-        "{s:I, s:I, s:I, s:I, s:o, s:o}", "worker", (json_int_t)index, "first_layer", (json_int_t)worker->first_layer,
-        "last_layer", (json_int_t)worker->last_layer, "parameters", (json_int_t)worker->parameters, "seconds",
-        figure(json_real(worker->seconds), report ? json_real(busy) : NULL), "bytes", bytes_json(&worker->bytes, report));
+    json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:o, s:o}", "worker", (json_int_t)index, "first_layer",
+                               (json_int_t)worker->first_layer, "last_layer", (json_int_t)worker->last_layer,
+                               "parameters", (json_int_t)worker->parameters, "seconds",
+                               figure(json_real(worker->seconds), report ? json_real(busy) : NULL), "bytes",
+                               bytes_json(&worker->bytes, report));
     if (object && report) {
         json_object_set_new(object, "times",
                             json_pack("{s:f, s:f, s:f, s:f, s:f}", "forward", report->forward, "recompute",
@@ -64,14 +66,14 @@ gp_status gp_json_text(json_t *object, char **text) {
 /* ---- tables ---- */
 
 /* A text that grows. */
-typedef struct page {
+typedef struct text_page {
     char *text;
     size_t length, capacity;
     bool failed;
-} page;
+} text_page;
 
-static void add(page *page, const char *format, ...) GP_PRINTF(2, 3);
-static void add(page *page, const char *format, ...) {
+static void add(text_page *page, const char *format, ...) GP_PRINTF(2, 3);
+static void add(text_page *page, const char *format, ...) {
     va_list arguments;
     char line[256];
     va_start(arguments, format);
@@ -90,7 +92,7 @@ static void add(page *page, const char *format, ...) {
     page->length += (size_t)length;
 }
 
-static gp_status finish(page *page, char **text) {
+static gp_status finish(text_page *page, char **text) {
     *text = page->text;
     if (!page->failed) return GP_OK;
     gp_free(page->text);
@@ -98,9 +100,11 @@ static gp_status finish(page *page, char **text) {
     return GP_OUT_OF_MEMORY;
 }
 
-static const char *human(size_t bytes, char *text) { return gp_bytes_format(bytes, text, 16); }
+static const char *human(size_t bytes, char *text) {
+    return gp_bytes_format(bytes, text, 16);
+}
 
-static void add_plan_row(page *page, const gp_plan *plan, size_t w) {
+static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
     const gp_plan_worker *worker = &plan->workers[w];
     const gp_plan_bytes *bytes = &worker->bytes;
     char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
@@ -116,10 +120,11 @@ static void add_plan_row(page *page, const gp_plan *plan, size_t w) {
 
 gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     if (json) return gp_json_text(gp_plan_json(plan, NULL, 0, 0), text);
-    page page = {0};
+    text_page page = {0};
     char limit[16];
     add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s\n", "worker", "layers", "parameters", "weights",
-        "gradients", "optimizer", "stash", "workspace", "messages", "total", plan->step_seconds > 0 ? "       busy" : "");
+        "gradients", "optimizer", "stash", "workspace", "messages", "total",
+        plan->step_seconds > 0 ? "       busy" : "");
     for (size_t w = 0; w < plan->worker_count; w++) {
         add_plan_row(&page, plan, w);
     }
@@ -132,7 +137,7 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     return finish(&page, text);
 }
 
-static void add_report_row(page *page, const gp_plan_worker *worker, const gp_worker_report *report, size_t w) {
+static void add_report_row(text_page *page, const gp_plan_worker *worker, const gp_worker_report *report, size_t w) {
     char planned[16], measured[16], layers[32];
     double busy = report->forward + report->recompute + report->backward;
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
@@ -151,15 +156,16 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
     gp_status status = gp_trainer_report(trainer, reports, &bubble, &seconds);
     if (status == GP_OK && json) status = gp_json_text(gp_plan_json(plan, reports, bubble, seconds), text);
     if (status == GP_OK && !json) {
-        page page = {0};
-        add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %9s %9s %9s %8s\n", "stage", "layers", "parameters", "planned", "measured",
-            "plan ms", "busy ms", "recomp.", "update", "wait", "idle");
+        text_page page = {0};
+        add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %9s %9s %9s %8s\n", "stage", "layers", "parameters", "planned",
+            "measured", "plan ms", "busy ms", "recomp.", "update", "wait", "idle");
         for (size_t w = 0; w < plan->worker_count; w++) {
             add_report_row(&page, &plan->workers[w], &reports[w], w);
         }
-        add(&page, "bubble %.2f%% measured, %.2f%% planned, %.2f%% by (K-1)/(M+K-1)\n", 100 * bubble, 100 * plan->bubble,
-            100 * plan->bubble_formula);
-        add(&page, "step   %.2f ms measured, %.2f ms planned (without the update)\n", 1e3 * seconds, 1e3 * plan->step_seconds);
+        add(&page, "bubble %.2f%% measured, %.2f%% planned, %.2f%% by (K-1)/(M+K-1)\n", 100 * bubble,
+            100 * plan->bubble, 100 * plan->bubble_formula);
+        add(&page, "step   %.2f ms measured, %.2f ms planned (without the update)\n", 1e3 * seconds,
+            1e3 * plan->step_seconds);
         status = finish(&page, text);
     }
     gp_free(reports);
@@ -168,7 +174,8 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
 
 /* ---- what was measured ---- */
 
-gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble, double *step_seconds) {
+gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble,
+                            double *step_seconds) {
     double steps = trainer->measured_steps > 0 ? (double)trainer->measured_steps : 1;
     for (size_t w = 0; w < trainer->plan->worker_count; w++) {
         const gp_worker_report *sum = &trainer->sums[w];

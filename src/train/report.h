@@ -6,7 +6,8 @@
 
 #include "gpipe/train.h"
 
-/* The plan as a JSON object (a new reference); `reports` (NULL: none) adds "measured" beside each figure. NULL: no memory. */
+/* The plan as a JSON object (a new reference); `reports` (NULL: none) adds "measured" beside each figure. NULL: no
+ * memory. */
 json_t *gp_plan_json(const gp_plan *plan, const gp_worker_report *reports, double bubble, double step_seconds);
 /* The object as indented text; GP_OUT_OF_MEMORY when it is NULL. Takes the reference. */
 gp_status gp_json_text(json_t *object, char **text);

@@ -7,7 +7,7 @@
 #include "train/run_directory.h"
 #include "train/trainer.h"
 
-typedef struct run {
+typedef struct run_state {
     gp_trainer *trainer;
     const gp_dataset *dataset;
     const gp_run_options *options;
@@ -16,19 +16,19 @@ typedef struct run {
     int64_t steps;
     double validation, best;
     bool has_validation;
-} run;
+} run_state;
 
-static gp_status evaluate(run *run, bool last) {
+static gp_status evaluate(run_state *run, bool last) {
     run->has_validation = false;
     if (gp_dataset_windows(run->dataset, GP_SPLIT_VALIDATION) < 1) return GP_OK;
-    GP_TRY(gp_trainer_evaluate_split(run->trainer, run->dataset, GP_SPLIT_VALIDATION, last ? 0 : run->options->eval_windows,
-                                     &run->validation));
+    GP_TRY(gp_trainer_evaluate_split(run->trainer, run->dataset, GP_SPLIT_VALIDATION,
+                                     last ? 0 : run->options->eval_windows, &run->validation));
     run->has_validation = true;
     return GP_OK;
 }
 
 /* Saves when the step is due: at the end, every checkpoint_every steps, and at a new best. */
-static gp_status save(run *run, int64_t step, bool last) {
+static gp_status save(run_state *run, int64_t step, bool last) {
     int64_t every = run->options->checkpoint_every;
     bool best = run->has_validation && run->validation < run->best;
     if (best) run->best = run->validation;
@@ -36,7 +36,7 @@ static gp_status save(run *run, int64_t step, bool last) {
     return gp_run_directory_save(run->directory, run->trainer, step, best);
 }
 
-static gp_status check_finite(const run *run, const gp_step_metrics *metrics) {
+static gp_status check_finite(const run_state *run, const gp_step_metrics *metrics) {
     if (metrics->finite) return GP_OK;
     if (run->options->skip_not_finite) {
         gp_log(GP_LOG_WARNING, "step %lld: %s; the update is skipped", (long long)metrics->step, metrics->fault);
@@ -46,7 +46,7 @@ static gp_status check_finite(const run *run, const gp_step_metrics *metrics) {
 }
 
 /* One step with all that follows it. `*more` becomes false when the callback wants to finish early. */
-static gp_status one_step(run *run, int64_t index, bool *more) {
+static gp_status one_step(run_state *run, int64_t index, bool *more) {
     int64_t samples = run->batch.inputs.type.shape.dims[0];
     gp_step_metrics metrics = {0};
     GP_TRY(gp_dataset_sample(run->dataset, GP_SPLIT_TRAIN, run->options->seed, index, 0, samples, &run->batch.inputs,
@@ -65,19 +65,22 @@ static gp_status one_step(run *run, int64_t index, bool *more) {
     return save(run, metrics.step, last || !*more);
 }
 
-static gp_status loop(run *run) {
+static gp_status loop(run_state *run) {
     bool more = true;
     for (int64_t index = gp_trainer_step_count(run->trainer); more && index < run->steps; index++) {
         GP_TRY(one_step(run, index, &more));
     }
     if (run->directory) GP_TRY(gp_run_directory_report(run->directory, run->trainer, run->options->trace));
-    return more ? GP_OK : gp_error(GP_INTERRUPTED, "interrupted after step %lld; the weights are written",
-                                   (long long)gp_trainer_step_count(run->trainer));
+    return more ? GP_OK
+                : gp_error(GP_INTERRUPTED, "interrupted after step %lld; the weights are written",
+                           (long long)gp_trainer_step_count(run->trainer));
 }
 
-gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options, double *validation) {
+gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
+                         double *validation) {
     gp_run_options defaults = {0};
-    run run = {.trainer = trainer, .dataset = dataset, .options = options ? options : &defaults, .best = INFINITY};
+    run_state run = {
+        .trainer = trainer, .dataset = dataset, .options = options ? options : &defaults, .best = INFINITY};
     gp_status status = GP_OK;
     run.steps = run.options->steps > 0 ? run.options->steps : 1000;
     run.validation = NAN;

@@ -62,22 +62,25 @@ void gp_run_directory_close(gp_run_directory *directory) {
 }
 
 /* JSON has no NaN: what is not finite becomes null. */
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
 
 gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics, bool has_validation,
                                    double validation_loss) {
     double per_second = metrics->seconds > 0 ? (double)metrics->tokens / metrics->seconds : 0;
     json_t *line = json_pack("{s:I, s:o, s:f, s:o, s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)metrics->step, "loss",
                              number(metrics->loss), "lr", metrics->lr, "grad_norm", number(metrics->gradient_norm),
-                             "examples", (json_int_t)metrics->examples, "tokens", (json_int_t)metrics->tokens, "seconds",
-                             metrics->seconds, "tokens_per_second", per_second, "bubble", metrics->bubble);
+                             "examples", (json_int_t)metrics->examples, "tokens", (json_int_t)metrics->tokens,
+                             "seconds", metrics->seconds, "tokens_per_second", per_second, "bubble", metrics->bubble);
     if (!line) return gp_error(GP_OUT_OF_MEMORY, "no memory for a line of metrics");
     if (has_validation) json_object_set_new(line, "val_loss", number(validation_loss));
     if (!metrics->finite) json_object_set_new(line, "fault", json_string(metrics->fault));
     bool written = json_dumpf(line, directory->metrics, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 &&
                    fputc('\n', directory->metrics) != EOF && fflush(directory->metrics) == 0;
     json_decref(line);
-    return written ? GP_OK : gp_error(GP_IO, "%s/metrics.jsonl could not be written: %s", directory->path, strerror(errno));
+    return written ? GP_OK
+                   : gp_error(GP_IO, "%s/metrics.jsonl could not be written: %s", directory->path, strerror(errno));
 }
 
 /* Points checkpoints/<name> at step-N: a new link is made beside and renamed over the old one. */

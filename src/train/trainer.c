@@ -45,9 +45,13 @@ void gp_trainer_destroy(gp_trainer *trainer) {
     gp_free(trainer);
 }
 
-const gp_plan *gp_trainer_plan(const gp_trainer *trainer) { return trainer->plan; }
+const gp_plan *gp_trainer_plan(const gp_trainer *trainer) {
+    return trainer->plan;
+}
 
-int64_t gp_trainer_step_count(const gp_trainer *trainer) { return trainer->step; }
+int64_t gp_trainer_step_count(const gp_trainer *trainer) {
+    return trainer->step;
+}
 
 static void add_measurement(gp_trainer *trainer, const gp_step_result *result) {
     if (trainer->step == 0) return;
@@ -84,8 +88,8 @@ static void fill_metrics(gp_trainer *trainer, const gp_step_result *result, doub
     };
 }
 
-gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets, const gp_tensor *weights,
-                          gp_step_metrics *metrics) {
+gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
+                          const gp_tensor *weights, gp_step_metrics *metrics) {
     if (trainer->inference) return gp_error(GP_INVALID, "this trainer was made without an optimizer: it cannot train");
     double lr = gp_learning_rate(&trainer->optimizer.schedule, trainer->optimizer.lr, trainer->step, trainer->steps);
     gp_batch batch = {.inputs = *inputs, .targets = *targets};

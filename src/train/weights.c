@@ -17,8 +17,9 @@ typedef struct parameter_source {
 static gp_status fill_from_engine(void *user, size_t offset, void *buffer, size_t bytes) {
     const parameter_source *source = user;
     if (offset == 0) {
-        GP_TRY(source->gradient ? gp_engine_read_gradient(source->trainer->engine, source->parameter, *source->values)
-                                : gp_engine_read_parameter(source->trainer->engine, source->parameter, *source->values));
+        GP_TRY(source->gradient
+                   ? gp_engine_read_gradient(source->trainer->engine, source->parameter, *source->values)
+                   : gp_engine_read_parameter(source->trainer->engine, source->parameter, *source->values));
     }
     memcpy(buffer, (const char *)*source->values + offset, bytes);
     return GP_OK;
@@ -58,7 +59,8 @@ static void weights_file_destroy(weights_file *file) {
     gp_free(file->values);
 }
 
-static gp_status add_parameter(weights_file *file, gp_trainer *trainer, size_t parameter, const char *prefix, bool gradient) {
+static gp_status add_parameter(weights_file *file, gp_trainer *trainer, size_t parameter, const char *prefix,
+                               bool gradient) {
     gp_parameter_info info = gp_model_parameter(trainer->model, parameter);
     size_t i = file->count++;
     file->names[i] = gp_format_text("%s%s", prefix, info.name);
@@ -95,7 +97,8 @@ gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs
     gp_tensor loss_tensor = {.type = {GP_F64, {0}}, .data = &loss};
     weights_file file = {0};
     if (weights) batch.weights = *weights;
-    if (trainer->inference) return gp_error(GP_INVALID, "this trainer was made without an optimizer: it has no gradients");
+    if (trainer->inference)
+        return gp_error(GP_INVALID, "this trainer was made without an optimizer: it has no gradients");
     GP_TRY(gp_engine_gradients(trainer->engine, &batch, (uint32_t)trainer->step, &result));
     loss = result.loss;
     gp_status status = weights_file_create(&file, trainer->model, 2 * count + 4);
