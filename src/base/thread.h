@@ -12,7 +12,8 @@
 typedef struct gp_thread gp_thread;
 
 /* Starts a thread. `cores` > 0 pins it to `cores` cores from number `first_core` among those that this process may use
- * (by hwloc; wraps around; a failure to pin is logged, not an error). cores = 0: not pinned. */
+ * (by hwloc; wraps around; a failure to pin is logged, not an error). cores = 0: not pinned. The thread does not
+ * receive the program's signals (interrupt, terminate, hang-up, user 1 and 2). */
 gp_status gp_thread_create(gp_thread **thread, void (*run)(void *), void *argument, int first_core, int cores);
 /* Waits for the thread to end and frees it. Accepts NULL. */
 void gp_thread_join(gp_thread *thread);
@@ -32,7 +33,8 @@ typedef struct gp_event {
 uint32_t gp_event_now(gp_event *event);
 /* Wakes all who wait. */
 void gp_event_signal(gp_event *event);
-/* Returns true once the count differs from `seen`, false after `seconds` (negative: no limit). */
+/* Returns true once the count differs from `seen`, false after `seconds` (negative: no limit). Spins a little first,
+ * unless more threads of gp_thread_create are alive than there are processors to run them. */
 bool gp_event_wait(gp_event *event, uint32_t seen, double seconds);
 
 #endif

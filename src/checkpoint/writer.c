@@ -52,11 +52,12 @@ static gp_status add_to(json_t *object, const char *key, json_t *value, const ch
 }
 
 static json_t *describe(const gp_safetensors_entry *entry, uint64_t begin) {
+    uint64_t end = begin + gp_type_bytes(entry->type);
     json_t *shape = json_array();
     for (int i = 0; i < entry->type.shape.rank; i++)
         json_array_append_new(shape, json_integer(entry->type.shape.dims[i]));
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", gp_safetensors_dtype_name(entry->type.dtype), "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + gp_type_bytes(entry->type)));
+                     "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 static gp_status add_metadata(json_t *header, const gp_safetensors_pair *metadata, size_t count) {
@@ -127,20 +128,30 @@ static gp_status write_contents(gp_file_writer *writer, json_t *header, const gp
     return status;
 }
 
-gp_status gp_safetensors_write(const char *path, const gp_safetensors_entry *entries, size_t count,
-                               const gp_safetensors_pair *metadata, size_t metadata_count) {
-    for (size_t i = 0; i < count; i++)
-        GP_TRY(gp_error_within(check_entry(&entries[i], i), "'%s' was not written", path));
-    gp_file_writer *writer = NULL;
-    json_t *header = json_object();
-    size_t *order = file_order(entries, count);
-    gp_status status = header && order ? GP_OK : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
-    if (status == GP_OK) status = add_metadata(header, metadata, metadata_count);
-    if (status == GP_OK) status = add_tensors(header, entries, order, count);
-    if (status == GP_OK) status = gp_file_writer_create(&writer, path);
-    if (status == GP_OK) status = write_contents(writer, header, entries, order, count);
+static gp_status write_file(const char *path, json_t *header, const gp_safetensors_entry *entries, const size_t *order,
+                            size_t count) {
+    gp_file_writer *writer;
+    GP_TRY(gp_file_writer_create(&writer, path));
+    gp_status status = write_contents(writer, header, entries, order, count);
     if (status == GP_OK) status = gp_file_writer_commit(writer);
     gp_file_writer_destroy(writer);
+    return status;
+}
+
+gp_status gp_safetensors_write(const char *path, const gp_safetensors_entry *entries, size_t count,
+                               const gp_safetensors_pair *metadata, size_t metadata_count) {
+    gp_status status = GP_OK;
+    for (size_t i = 0; i < count && status == GP_OK; i++)
+        status = check_entry(&entries[i], i);
+    json_t *header = json_object();
+    size_t *order = file_order(entries, count);
+    if (status == GP_OK && !(header && order)) {
+        gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+        status = GP_OUT_OF_MEMORY;
+    }
+    if (status == GP_OK) status = add_metadata(header, metadata, metadata_count);
+    if (status == GP_OK) status = add_tensors(header, entries, order, count);
+    if (status == GP_OK) status = write_file(path, header, entries, order, count);
     gp_free(order);
     json_decref(header);
     return gp_error_within(status, "'%s' was not written", path);

@@ -113,7 +113,7 @@ static void test_unaligned_and_converted(void **state) {
     unsigned char *bytes = calloc(1, 8 + length + 4001);
     assert_non_null(bytes);
     memcpy(bytes, &length, 8);
-    memcpy(bytes + 8, header, length);
+    snprintf((char *)bytes + 8, length + 1, "%s", header);
     for (int i = 0; i < 1000; i++)
         memcpy(bytes + 8 + length + 1 + 4 * i, &(float){(float)i}, 4);
     const char *path = temporary_write(*state, "odd", bytes, 8 + length + 4001);

@@ -160,7 +160,8 @@ static void test_system_failures(void **state) {
     temporary *t = *state;
     const char *path = temporary_write_text(t, "text", "Grüße und noch mehr");
     gp_text_options options = {.text = path, .context = 4, .validation = 0.2};
-    char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+    const char *set = getenv("TMPDIR");
+    char *before = set ? strdup(set) : NULL;
     setenv("TMPDIR", temporary_path(t, "missing"), 1);
     gp_dataset *dataset;
     assert_int_equal(gp_dataset_create_text(&dataset, &options), GP_IO);
