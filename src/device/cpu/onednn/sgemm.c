@@ -1,0 +1,56 @@
+/* oneDNN's version and abilities, its f32 product on plain matrices, and the translation of its errors. sgemm is the
+ * fastest way to an f32 product on plain layouts (`bench-kernels`); the primitives are for everything else. */
+#include "device/cpu/onednn/onednn.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "device/cpu/onednn/api.h"
+
+static char version_text[48];
+static pthread_once_t version_once = PTHREAD_ONCE_INIT;
+
+static void version_write(void) {
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(version_text, sizeof version_text, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+}
+
+const char *gp_onednn_version(void) {
+    pthread_once(&version_once, version_write);
+    return version_text;
+}
+
+/* Levels of instruction sets hold the bits of those below them. */
+static bool reaches(dnnl_cpu_isa_t wanted) {
+    unsigned has = (unsigned)dnnl_get_effective_cpu_isa();
+    return (has & (unsigned)wanted) == (unsigned)wanted;
+}
+
+bool gp_onednn_has_amx(void) {
+    return reaches(dnnl_cpu_isa_avx512_core_amx);
+}
+
+bool gp_onednn_has_bf16(void) {
+    return reaches(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+gp_status gp_onednn_status(dnnl_status_t status, const char *what) {
+    switch (status) {
+    case dnnl_success:
+        return GP_OK;
+    case dnnl_out_of_memory:
+        return gp_error(GP_OUT_OF_MEMORY, "%s: oneDNN found no memory", what);
+    case dnnl_invalid_arguments:
+        return gp_error(GP_INVALID, "%s: oneDNN rejects the arguments", what);
+    case dnnl_unimplemented:
+        return gp_error(GP_INVALID, "%s: oneDNN has no such kernel on this processor", what);
+    default:
+        return gp_error(GP_FAILED, "%s: oneDNN failed with status %d", what, (int)status);
+    }
+}
+
+gp_status gp_onednn_sgemm(const gp_sgemm *p, const float *a, const float *b, float *c) {
+    dnnl_status_t status = dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', p->m, p->n, p->k,
+                                      p->alpha, a, p->lda, b, p->ldb, p->beta, c, p->ldc);
+    return gp_onednn_status(status, "f32 product");
+}
