@@ -18,6 +18,8 @@ typedef struct gp_cpu_device {
 
 /* Kernel creators by family; GP_INVALID with a sentence for types they do not know. */
 gp_status gp_cpu_product_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
+/* Whether bf16 products should run from packed weights on this processor. */
+bool gp_cpu_products_packed(void);
 gp_status gp_cpu_attention_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
 gp_status gp_cpu_loop_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
 gp_status gp_cpu_custom_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
