@@ -67,11 +67,15 @@ static gp_status cpu_kernel_create(gp_device *device, const gp_kernel_desc *desc
     case GP_OP_LINEAR:
     case GP_OP_LINEAR_INPUT_GRADIENT:
     case GP_OP_LINEAR_WEIGHT_GRADIENT:
-    case GP_OP_MATMUL: return gp_cpu_product_create(cpu, desc, kernel);
+    case GP_OP_MATMUL:
+        return gp_cpu_product_create(cpu, desc, kernel);
     case GP_OP_ATTENTION:
-    case GP_OP_ATTENTION_GRADIENT: return gp_cpu_attention_create(cpu, desc, kernel);
-    case GP_OP_CUSTOM: return gp_cpu_custom_create(cpu, desc, kernel);
-    default: return gp_cpu_loop_create(cpu, desc, kernel);
+    case GP_OP_ATTENTION_GRADIENT:
+        return gp_cpu_attention_create(cpu, desc, kernel);
+    case GP_OP_CUSTOM:
+        return gp_cpu_custom_create(cpu, desc, kernel);
+    default:
+        return gp_cpu_loop_create(cpu, desc, kernel);
     }
 }
 
@@ -226,6 +230,7 @@ gp_status gp_device_create_cpu(gp_device **device, const gp_device_options *opti
     made->device.limit = options ? options->memory : 0;
     made->device.threads = threads;
     made->loops = gp_cpu_loops_table(NULL);
+    made->bf16_packed = gp_cpu_products_packed();
     *device = &made->device;
     return GP_OK;
 }

@@ -95,12 +95,12 @@ gp_status gp_cpu_custom_create(gp_cpu_device *device, const gp_kernel_desc *desc
     made->input_count = desc->input_count;
     made->output_count = desc->output_count;
     for (int i = 0; i < desc->input_count; i++) {
-        made->inputs[i] = seen_type(desc->inputs[i], &made->input_dtypes[i], &made->input_offsets[i],
-                                    &made->kernel.workspace);
+        made->inputs[i] =
+            seen_type(desc->inputs[i], &made->input_dtypes[i], &made->input_offsets[i], &made->kernel.workspace);
     }
     for (int i = 0; i < desc->output_count; i++) {
-        made->outputs[i] = seen_type(desc->outputs[i], &made->output_dtypes[i], &made->output_offsets[i],
-                                     &made->kernel.workspace);
+        made->outputs[i] =
+            seen_type(desc->outputs[i], &made->output_dtypes[i], &made->output_offsets[i], &made->kernel.workspace);
     }
     *kernel = &made->kernel;
     return GP_OK;

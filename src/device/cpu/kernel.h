@@ -1,7 +1,8 @@
 /* Kernels made of loops: what their files (kernel_*.c) share.
  *
  * A kernel is a number of items (elements, rows, columns) and a function that does a part of them; gp_cpu_for cuts the
- * items between threads. Results do not depend on the cut: a part computes each of its items whole, in its own order. */
+ * items between threads. Results do not depend on the cut: a part computes each of its items whole, in its own order.
+ */
 #ifndef GP_DEVICE_CPU_KERNEL_H
 #define GP_DEVICE_CPU_KERNEL_H
 
@@ -51,8 +52,8 @@ struct gp_cpu_kernel {
     gp_cpu_part *part;
     gp_status (*check)(const gp_cpu_call *call); /* of the data, before the parts run; NULL: none */
     void (*finish)(const gp_cpu_call *call);     /* after the parts, in this thread; NULL: none */
-    int64_t items, grain; /* a part begins at a multiple of grain */
-    int64_t rows, columns; /* of what the part works on; which, says the kernel's file */
+    int64_t items, grain;                        /* a part begins at a multiple of grain */
+    int64_t rows, columns;                       /* of what the part works on; which, says the kernel's file */
     union {
         gp_cpu_walk walk;
         struct {
@@ -65,8 +66,8 @@ struct gp_cpu_kernel {
 /* Cuts `count` items into parts of whole grains and does them, in this thread or in up to `threads`. */
 void gp_cpu_for(int threads, int64_t count, int64_t grain, const gp_cpu_call *call, gp_cpu_part *part);
 
-/* A kernel that copies the description and runs `part` over `items`. Elements, rows: the items that the work is cut into
- * are given by the caller afterwards. */
+/* A kernel that copies the description and runs `part` over `items`. Elements, rows: the items that the work is cut
+ * into are given by the caller afterwards. */
 gp_status gp_cpu_kernel_create(const gp_cpu_device *device, const gp_kernel_desc *desc, gp_cpu_kernel **kernel);
 /* Sets part, items and a grain that makes a part worth a thread: `cost` is the number of elements behind one item. */
 void gp_cpu_kernel_cut(gp_cpu_kernel *kernel, gp_cpu_part *part, int64_t items, int64_t cost);
@@ -103,8 +104,8 @@ typedef gp_status gp_cpu_setup(gp_cpu_kernel *kernel, const gp_kernel_desc *desc
 gp_cpu_setup gp_cpu_setup_binary, gp_cpu_setup_scale, gp_cpu_setup_cast, gp_cpu_setup_activation,
     gp_cpu_setup_activation_gradient, gp_cpu_setup_dropout, gp_cpu_setup_broadcast, gp_cpu_setup_accumulate;
 gp_cpu_setup gp_cpu_setup_layer_norm, gp_cpu_setup_layer_norm_gradient, gp_cpu_setup_layer_norm_weight_gradient,
-    gp_cpu_setup_rms_norm, gp_cpu_setup_rms_norm_gradient, gp_cpu_setup_rms_norm_weight_gradient,
-    gp_cpu_setup_softmax, gp_cpu_setup_softmax_gradient;
+    gp_cpu_setup_rms_norm, gp_cpu_setup_rms_norm_gradient, gp_cpu_setup_rms_norm_weight_gradient, gp_cpu_setup_softmax,
+    gp_cpu_setup_softmax_gradient;
 gp_cpu_setup gp_cpu_setup_embedding, gp_cpu_setup_embedding_gradient;
 gp_cpu_setup gp_cpu_setup_transpose, gp_cpu_setup_slice, gp_cpu_setup_slice_gradient, gp_cpu_setup_concatenate;
 gp_cpu_setup gp_cpu_setup_reduce;

@@ -7,34 +7,62 @@ static gp_cpu_setup *setup_of(gp_op_id id) {
     case GP_OP_ADD:
     case GP_OP_SUB:
     case GP_OP_MUL:
-    case GP_OP_DIV: return gp_cpu_setup_binary;
-    case GP_OP_SCALE: return gp_cpu_setup_scale;
-    case GP_OP_CAST: return gp_cpu_setup_cast;
-    case GP_OP_ACTIVATION: return gp_cpu_setup_activation;
-    case GP_OP_ACTIVATION_GRADIENT: return gp_cpu_setup_activation_gradient;
-    case GP_OP_LAYER_NORM: return gp_cpu_setup_layer_norm;
-    case GP_OP_LAYER_NORM_GRADIENT: return gp_cpu_setup_layer_norm_gradient;
-    case GP_OP_LAYER_NORM_WEIGHT_GRADIENT: return gp_cpu_setup_layer_norm_weight_gradient;
-    case GP_OP_RMS_NORM: return gp_cpu_setup_rms_norm;
-    case GP_OP_RMS_NORM_GRADIENT: return gp_cpu_setup_rms_norm_gradient;
-    case GP_OP_RMS_NORM_WEIGHT_GRADIENT: return gp_cpu_setup_rms_norm_weight_gradient;
-    case GP_OP_SOFTMAX: return gp_cpu_setup_softmax;
-    case GP_OP_SOFTMAX_GRADIENT: return gp_cpu_setup_softmax_gradient;
-    case GP_OP_EMBEDDING: return gp_cpu_setup_embedding;
-    case GP_OP_EMBEDDING_GRADIENT: return gp_cpu_setup_embedding_gradient;
-    case GP_OP_DROPOUT: return gp_cpu_setup_dropout;
-    case GP_OP_TRANSPOSE: return gp_cpu_setup_transpose;
-    case GP_OP_SLICE: return gp_cpu_setup_slice;
-    case GP_OP_SLICE_GRADIENT: return gp_cpu_setup_slice_gradient;
-    case GP_OP_CONCATENATE: return gp_cpu_setup_concatenate;
-    case GP_OP_REDUCE_TO: return gp_cpu_setup_reduce;
-    case GP_OP_BROADCAST_TO: return gp_cpu_setup_broadcast;
-    case GP_OP_CROSS_ENTROPY: return gp_cpu_setup_cross_entropy;
-    case GP_OP_CROSS_ENTROPY_GRADIENT: return gp_cpu_setup_cross_entropy_gradient;
-    case GP_OP_SQUARED_ERROR: return gp_cpu_setup_squared_error;
-    case GP_OP_SQUARED_ERROR_GRADIENT: return gp_cpu_setup_squared_error_gradient;
-    case GP_OP_ACCUMULATE: return gp_cpu_setup_accumulate;
-    default: return NULL;
+    case GP_OP_DIV:
+        return gp_cpu_setup_binary;
+    case GP_OP_SCALE:
+        return gp_cpu_setup_scale;
+    case GP_OP_CAST:
+        return gp_cpu_setup_cast;
+    case GP_OP_ACTIVATION:
+        return gp_cpu_setup_activation;
+    case GP_OP_ACTIVATION_GRADIENT:
+        return gp_cpu_setup_activation_gradient;
+    case GP_OP_LAYER_NORM:
+        return gp_cpu_setup_layer_norm;
+    case GP_OP_LAYER_NORM_GRADIENT:
+        return gp_cpu_setup_layer_norm_gradient;
+    case GP_OP_LAYER_NORM_WEIGHT_GRADIENT:
+        return gp_cpu_setup_layer_norm_weight_gradient;
+    case GP_OP_RMS_NORM:
+        return gp_cpu_setup_rms_norm;
+    case GP_OP_RMS_NORM_GRADIENT:
+        return gp_cpu_setup_rms_norm_gradient;
+    case GP_OP_RMS_NORM_WEIGHT_GRADIENT:
+        return gp_cpu_setup_rms_norm_weight_gradient;
+    case GP_OP_SOFTMAX:
+        return gp_cpu_setup_softmax;
+    case GP_OP_SOFTMAX_GRADIENT:
+        return gp_cpu_setup_softmax_gradient;
+    case GP_OP_EMBEDDING:
+        return gp_cpu_setup_embedding;
+    case GP_OP_EMBEDDING_GRADIENT:
+        return gp_cpu_setup_embedding_gradient;
+    case GP_OP_DROPOUT:
+        return gp_cpu_setup_dropout;
+    case GP_OP_TRANSPOSE:
+        return gp_cpu_setup_transpose;
+    case GP_OP_SLICE:
+        return gp_cpu_setup_slice;
+    case GP_OP_SLICE_GRADIENT:
+        return gp_cpu_setup_slice_gradient;
+    case GP_OP_CONCATENATE:
+        return gp_cpu_setup_concatenate;
+    case GP_OP_REDUCE_TO:
+        return gp_cpu_setup_reduce;
+    case GP_OP_BROADCAST_TO:
+        return gp_cpu_setup_broadcast;
+    case GP_OP_CROSS_ENTROPY:
+        return gp_cpu_setup_cross_entropy;
+    case GP_OP_CROSS_ENTROPY_GRADIENT:
+        return gp_cpu_setup_cross_entropy_gradient;
+    case GP_OP_SQUARED_ERROR:
+        return gp_cpu_setup_squared_error;
+    case GP_OP_SQUARED_ERROR_GRADIENT:
+        return gp_cpu_setup_squared_error_gradient;
+    case GP_OP_ACCUMULATE:
+        return gp_cpu_setup_accumulate;
+    default:
+        return NULL;
     }
 }
 

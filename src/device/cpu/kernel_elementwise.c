@@ -2,8 +2,8 @@
 #include "base/status.h"
 #include "device/cpu/kernel.h"
 
-/* ---- arithmetic with broadcasting: the operands are walked in rows of the innermost merged dimension, along which each
- * has step 1 or 0. Equal shapes are one row; x[.., n] with bias[n] is one row of n for each row of x. ---- */
+/* ---- arithmetic with broadcasting: the operands are walked in rows of the innermost merged dimension, along which
+ * each has step 1 or 0. Equal shapes are one row; x[.., n] with bias[n] is one row of n for each row of x. ---- */
 
 static gp_cpu_operand operand_at(const gp_cpu_call *call, int i, const gp_cpu_cursor *cursor, int64_t skip) {
     const gp_cpu_kernel *kernel = call->kernel;

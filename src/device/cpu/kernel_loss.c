@@ -1,5 +1,5 @@
-/* Losses: cross-entropy over logits and squared error, with their gradients. Each row's (or sample's) loss is kept in the
- * workspace in double precision; they are added in the order of the rows when all are there. */
+/* Losses: cross-entropy over logits and squared error, with their gradients. Each row's (or sample's) loss is kept in
+ * the workspace in double precision; they are added in the order of the rows when all are there. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -93,9 +93,8 @@ static void cross_entropy_gradient_part(const gp_cpu_call *call, int64_t begin, 
             continue;
         }
         target.factor = *dloss * weight_of(call, r);
-        kernel->loops->cross_entropy_gradient(&target, dtype,
-                                              gp_cpu_from(dtype, call->inputs[0], r * kernel->columns), lse[r], row,
-                                              kernel->columns);
+        kernel->loops->cross_entropy_gradient(&target, dtype, gp_cpu_from(dtype, call->inputs[0], r * kernel->columns),
+                                              lse[r], row, kernel->columns);
     }
 }
 
@@ -113,9 +112,9 @@ static void squared_error_part(const gp_cpu_call *call, int64_t begin, int64_t e
     gp_dtype dtype = kernel->inputs[0].dtype;
     double *losses = call->workspace;
     for (int64_t r = begin; r < end; r++) {
-        double sum = kernel->loops->squared_error(dtype, gp_cpu_from(dtype, call->inputs[0], r * kernel->columns),
-                                                  gp_cpu_from(dtype, call->inputs[1], r * kernel->columns),
-                                                  kernel->columns);
+        double sum =
+            kernel->loops->squared_error(dtype, gp_cpu_from(dtype, call->inputs[0], r * kernel->columns),
+                                         gp_cpu_from(dtype, call->inputs[1], r * kernel->columns), kernel->columns);
         losses[r] = sum / (double)kernel->columns;
     }
 }

@@ -99,8 +99,8 @@ static void weight_gradient_part(const gp_cpu_call *call, int64_t begin, int64_t
 static gp_status setup_weight_gradient(gp_cpu_kernel *kernel, const gp_kernel_desc *desc) {
     gp_type dy = desc->inputs[0];
     GP_TRY(check_f32(desc, 2, desc->input_count - 1));
-    GP_TRY(gp_cpu_check(gp_cpu_is_float(dy) && dy.dtype == desc->inputs[1].dtype && gp_cpu_columns(dy.shape) > 0,
-                        desc));
+    GP_TRY(
+        gp_cpu_check(gp_cpu_is_float(dy) && dy.dtype == desc->inputs[1].dtype && gp_cpu_columns(dy.shape) > 0, desc));
     kernel->rows = gp_cpu_rows(dy.shape);
     kernel->columns = gp_cpu_columns(dy.shape);
     gp_cpu_kernel_cut_columns(kernel, weight_gradient_part, kernel->columns, kernel->rows);

@@ -74,8 +74,8 @@ static void concatenate_part(const gp_cpu_call *call, int64_t begin, int64_t end
         char *y = (char *)call->outputs[0] + r * kernel->columns;
         for (int i = 0; i < kernel->input_count; i++) {
             gp_shape shape = kernel->inputs[i].shape;
-            size_t bytes = (size_t)product(shape.dims, kernel->attributes.concatenate.axis, shape.rank) *
-                           element_bytes(kernel);
+            size_t bytes =
+                (size_t)product(shape.dims, kernel->attributes.concatenate.axis, shape.rank) * element_bytes(kernel);
             memcpy(y, (const char *)call->inputs[i] + (size_t)r * bytes, bytes);
             y += bytes;
         }
@@ -95,9 +95,9 @@ gp_status gp_cpu_setup_concatenate(gp_cpu_kernel *kernel, const gp_kernel_desc *
 }
 
 /* ---- transpose ----
- * The walk has the result's dimensions, merged, and x's strides along them. Where x's last dimension stays last, rows are
- * copied. Otherwise items are the other dimensions, and for each the plane of (the dimension that is x's last) times (the
- * result's last) is transposed in tiles that stay in the cache. */
+ * The walk has the result's dimensions, merged, and x's strides along them. Where x's last dimension stays last, rows
+ * are copied. Otherwise items are the other dimensions, and for each the plane of (the dimension that is x's last)
+ * times (the result's last) is transposed in tiles that stay in the cache. */
 
 enum { TILE_ROWS = 32, TILE_COLUMNS = 32 };
 

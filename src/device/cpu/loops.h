@@ -1,14 +1,14 @@
 /* The loops of the CPU device: one table of functions for each instruction set.
  *
  * The loops are written once, in plain C (loops_elementwise.h, loops_norm.h ...), and compiled three times, by
- * loops_portable.c, loops_avx2.c and loops_avx512.c. They know nothing about threads, kernels or shapes: each works on a
- * run of elements or rows, which is what lets kernel_*.c cut the work between threads. The bits of a result depend on
- * the table, the element and the length of a row, never on where a run begins, on alignment or on the number of threads:
- * runs begin at multiples of 64 elements, and every sum has its own fixed lanes.
+ * loops_portable.c, loops_avx2.c and loops_avx512.c. They know nothing about threads, kernels or shapes: each works on
+ * a run of elements or rows, which is what lets kernel_*.c cut the work between threads. The bits of a result depend on
+ * the table, the element and the length of a row, never on where a run begins, on alignment or on the number of
+ * threads: runs begin at multiples of 64 elements, and every sum has its own fixed lanes.
  *
- * Data is f32 or bf16 ("dtype" below is one of the two); bf16 is widened on load, computed in f32 and rounded to nearest
- * even on store. An output may be one of the inputs of the same dtype wherever an element of it depends on that element
- * alone, and row functions may write over the row that they read. */
+ * Data is f32 or bf16 ("dtype" below is one of the two); bf16 is widened on load, computed in f32 and rounded to
+ * nearest even on store. An output may be one of the inputs of the same dtype wherever an element of it depends on that
+ * element alone, and row functions may write over the row that they read. */
 #ifndef GP_DEVICE_CPU_LOOPS_H
 #define GP_DEVICE_CPU_LOOPS_H
 
@@ -33,11 +33,11 @@ typedef struct gp_cpu_draw {
 typedef struct gp_cpu_update {
     gp_update_kind kind;
     bool momentum, nesterov, first;
-    float scale;        /* of the gradient */
-    float lr;           /* Adam: lr / correction1 */
-    float keep;         /* AdamW: 1 - lr * weight_decay */
-    float weight_decay; /* added to the gradient */
-    float factor;       /* of momentum */
+    float scale;                      /* of the gradient */
+    float lr;                         /* Adam: lr / correction1 */
+    float keep;                       /* AdamW: 1 - lr * weight_decay */
+    float weight_decay;               /* added to the gradient */
+    float factor;                     /* of momentum */
     float beta1, beta2, rest1, rest2; /* rest: 1 - beta */
     float root;                       /* 1 / sqrt(correction2) */
     float epsilon;
@@ -75,8 +75,8 @@ struct gp_cpu_loops {
                      float epsilon);
     void (*rms_norm_gradient)(gp_dtype dtype, const void *dy, const void *x, const float *w, const float *rstd,
                               void *dx, int64_t rows, int64_t n);
-    /* Columns begin..end-1 of dw = sum over rows of dy * (x - mean) * rstd, and of db = sum of dy (db and mean both NULL for
-     * RMS norm). With `accumulate` bit 0 (dw) and bit 1 (db) the sum is added to what is there. */
+    /* Columns begin..end-1 of dw = sum over rows of dy * (x - mean) * rstd, and of db = sum of dy (db and mean both
+     * NULL for RMS norm). With `accumulate` bit 0 (dw) and bit 1 (db) the sum is added to what is there. */
     void (*norm_weight_gradient)(gp_dtype dtype, const void *dy, const void *x, const float *mean, const float *rstd,
                                  float *dw, float *db, int64_t rows, int64_t n, int64_t begin, int64_t end,
                                  uint32_t accumulate);
@@ -112,8 +112,8 @@ extern const gp_cpu_loops gp_cpu_loops_portable;
 extern const gp_cpu_loops gp_cpu_loops_avx2, gp_cpu_loops_avx512;
 #endif
 
-/* The table called `name`; NULL: the best one that this processor can run. Returns NULL for a table that is not built or
- * that the processor cannot run. */
+/* The table called `name`; NULL: the best one that this processor can run. Returns NULL for a table that is not built
+ * or that the processor cannot run. */
 const gp_cpu_loops *gp_cpu_loops_table(const char *name);
 
 #endif

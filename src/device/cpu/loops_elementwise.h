@@ -11,10 +11,14 @@
 
 GP_INLINE float binary_of(gp_op_id op, float a, float b) {
     switch (op) {
-    case GP_OP_ADD: return a + b;
-    case GP_OP_SUB: return a - b;
-    case GP_OP_MUL: return a * b;
-    default: return a / b;
+    case GP_OP_ADD:
+        return a + b;
+    case GP_OP_SUB:
+        return a - b;
+    case GP_OP_MUL:
+        return a * b;
+    default:
+        return a / b;
     }
 }
 
@@ -57,10 +61,18 @@ GP_INLINE void binary_dtypes(gp_op_id op, gp_cpu_operand a, gp_cpu_operand b, vo
 static void binary(gp_op_id op, gp_cpu_operand a, gp_cpu_operand b, void *y, int64_t count) {
     if (count <= 0) return;
     switch (op) {
-    case GP_OP_ADD: binary_dtypes(GP_OP_ADD, a, b, y, count); break;
-    case GP_OP_SUB: binary_dtypes(GP_OP_SUB, a, b, y, count); break;
-    case GP_OP_MUL: binary_dtypes(GP_OP_MUL, a, b, y, count); break;
-    default: binary_dtypes(GP_OP_DIV, a, b, y, count); break;
+    case GP_OP_ADD:
+        binary_dtypes(GP_OP_ADD, a, b, y, count);
+        break;
+    case GP_OP_SUB:
+        binary_dtypes(GP_OP_SUB, a, b, y, count);
+        break;
+    case GP_OP_MUL:
+        binary_dtypes(GP_OP_MUL, a, b, y, count);
+        break;
+    default:
+        binary_dtypes(GP_OP_DIV, a, b, y, count);
+        break;
     }
 }
 
@@ -136,19 +148,26 @@ GP_INLINE float sigmoid_of(float x) {
 
 GP_INLINE float activation_of(gp_activation_kind kind, float x) {
     switch (kind) {
-    case GP_RELU: return x < 0.0f ? 0.0f : x; /* NaN stays NaN */
-    case GP_GELU_TANH: return x / (1.0f + gp_fast_expf(-GELU_FACTOR * (x + GELU_CUBIC * (x * x * x))));
-    case GP_GELU_ERF: return 0.5f * x * (1.0f + gp_fast_erff(x * 0.70710678118654752f));
-    case GP_SILU: return x / (1.0f + gp_fast_expf(-x));
-    case GP_SIGMOID: return sigmoid_of(x);
-    default: return gp_fast_tanhf(x);
+    case GP_RELU:
+        return x < 0.0f ? 0.0f : x; /* NaN stays NaN */
+    case GP_GELU_TANH:
+        return x / (1.0f + gp_fast_expf(-GELU_FACTOR * (x + GELU_CUBIC * (x * x * x))));
+    case GP_GELU_ERF:
+        return 0.5f * x * (1.0f + gp_fast_erff(x * 0.70710678118654752f));
+    case GP_SILU:
+        return x / (1.0f + gp_fast_expf(-x));
+    case GP_SIGMOID:
+        return sigmoid_of(x);
+    default:
+        return gp_fast_tanhf(x);
     }
 }
 
 /* The derivative, from x or, for sigmoid and tanh, from y. */
 GP_INLINE float derivative_of(gp_activation_kind kind, float v) {
     switch (kind) {
-    case GP_RELU: return v > 0.0f ? 1.0f : 0.0f;
+    case GP_RELU:
+        return v > 0.0f ? 1.0f : 0.0f;
     case GP_GELU_TANH: {
         float s = sigmoid_of(GELU_FACTOR * (v + GELU_CUBIC * (v * v * v)));
         return s + v * s * (1.0f - s) * (GELU_FACTOR * (1.0f + 3.0f * GELU_CUBIC * (v * v)));
@@ -161,8 +180,10 @@ GP_INLINE float derivative_of(gp_activation_kind kind, float v) {
         float s = sigmoid_of(v);
         return s * (1.0f + v * (1.0f - s));
     }
-    case GP_SIGMOID: return v * (1.0f - v);
-    default: return 1.0f - v * v;
+    case GP_SIGMOID:
+        return v * (1.0f - v);
+    default:
+        return 1.0f - v * v;
     }
 }
 
@@ -183,24 +204,48 @@ GP_INLINE void activation_gradient_run(gp_activation_kind kind, gp_dtype dtype, 
 
 GP_INLINE void activation_kinds(gp_activation_kind kind, gp_dtype dtype, const void *x, void *y, int64_t count) {
     switch (kind) {
-    case GP_RELU: activation_run(GP_RELU, dtype, x, y, count); break;
-    case GP_GELU_TANH: activation_run(GP_GELU_TANH, dtype, x, y, count); break;
-    case GP_GELU_ERF: activation_run(GP_GELU_ERF, dtype, x, y, count); break;
-    case GP_SILU: activation_run(GP_SILU, dtype, x, y, count); break;
-    case GP_SIGMOID: activation_run(GP_SIGMOID, dtype, x, y, count); break;
-    default: activation_run(GP_TANH, dtype, x, y, count); break;
+    case GP_RELU:
+        activation_run(GP_RELU, dtype, x, y, count);
+        break;
+    case GP_GELU_TANH:
+        activation_run(GP_GELU_TANH, dtype, x, y, count);
+        break;
+    case GP_GELU_ERF:
+        activation_run(GP_GELU_ERF, dtype, x, y, count);
+        break;
+    case GP_SILU:
+        activation_run(GP_SILU, dtype, x, y, count);
+        break;
+    case GP_SIGMOID:
+        activation_run(GP_SIGMOID, dtype, x, y, count);
+        break;
+    default:
+        activation_run(GP_TANH, dtype, x, y, count);
+        break;
     }
 }
 
 GP_INLINE void activation_gradient_kinds(gp_activation_kind kind, gp_dtype dtype, const void *dy, const void *v,
                                          void *dx, int64_t count) {
     switch (kind) {
-    case GP_RELU: activation_gradient_run(GP_RELU, dtype, dy, v, dx, count); break;
-    case GP_GELU_TANH: activation_gradient_run(GP_GELU_TANH, dtype, dy, v, dx, count); break;
-    case GP_GELU_ERF: activation_gradient_run(GP_GELU_ERF, dtype, dy, v, dx, count); break;
-    case GP_SILU: activation_gradient_run(GP_SILU, dtype, dy, v, dx, count); break;
-    case GP_SIGMOID: activation_gradient_run(GP_SIGMOID, dtype, dy, v, dx, count); break;
-    default: activation_gradient_run(GP_TANH, dtype, dy, v, dx, count); break;
+    case GP_RELU:
+        activation_gradient_run(GP_RELU, dtype, dy, v, dx, count);
+        break;
+    case GP_GELU_TANH:
+        activation_gradient_run(GP_GELU_TANH, dtype, dy, v, dx, count);
+        break;
+    case GP_GELU_ERF:
+        activation_gradient_run(GP_GELU_ERF, dtype, dy, v, dx, count);
+        break;
+    case GP_SILU:
+        activation_gradient_run(GP_SILU, dtype, dy, v, dx, count);
+        break;
+    case GP_SIGMOID:
+        activation_gradient_run(GP_SIGMOID, dtype, dy, v, dx, count);
+        break;
+    default:
+        activation_gradient_run(GP_TANH, dtype, dy, v, dx, count);
+        break;
     }
 }
 

@@ -156,8 +156,7 @@ static void softmax_gradient(gp_dtype dtype, const void *dy, const void *y, void
 
 GP_INLINE double cross_entropy_row(const gp_cpu_target *target, gp_dtype dtype, const void *x, int64_t n, float *lse) {
     bool smooth = target->smoothing != 0.0f;
-    row_exponentials row =
-        smooth ? exponentials_of(dtype, x, n, true) : exponentials_of(dtype, x, n, false);
+    row_exponentials row = smooth ? exponentials_of(dtype, x, n, true) : exponentials_of(dtype, x, n, false);
     double log_sum = (double)row.max + log((double)row.sum);
     *lse = (float)log_sum;
     double s = (double)target->smoothing, picked = (double)load(dtype, x, target->index);

@@ -103,10 +103,10 @@ static double squared_error(gp_dtype dtype, const void *x, const void *target, i
     double total = 0.0;
     for (int64_t first = 0; first < n; first += CHUNK) {
         int64_t count = smaller(CHUNK, n - first);
-        total += (double)(dtype == GP_F32
-                              ? difference_squares(GP_F32, from(GP_F32, x, first), from(GP_F32, target, first), count)
-                              : difference_squares(GP_BF16, from(GP_BF16, x, first), from(GP_BF16, target, first),
-                                                   count));
+        total +=
+            (double)(dtype == GP_F32
+                         ? difference_squares(GP_F32, from(GP_F32, x, first), from(GP_F32, target, first), count)
+                         : difference_squares(GP_BF16, from(GP_BF16, x, first), from(GP_BF16, target, first), count));
     }
     return total;
 }
@@ -151,8 +151,7 @@ static void ordered_sum(float *y, const void *const *sources, int source_count, 
 /* An exponent of all ones is NaN or infinity. A chunk at a time, so that the first bad one ends the search. */
 GP_INLINE bool chunk_finite(gp_dtype dtype, const void *x, int64_t n) {
     uint32_t bad = 0;
-    _Pragma("omp simd reduction(| : bad)")
-    for (int64_t i = 0; i < n; i++) {
+    _Pragma("omp simd reduction(| : bad)") for (int64_t i = 0; i < n; i++) {
         uint32_t bits = gp_f32_bits(load(dtype, x, i));
         bad |= (bits & 0x7F800000u) == 0x7F800000u ? 1u : 0u;
     }

@@ -1,5 +1,5 @@
-/* Optimizers: one pass over weight, gradient and moments, which also zeroes the gradient. These loops run at the speed of
- * memory, so what counts is that nothing is read twice. */
+/* Optimizers: one pass over weight, gradient and moments, which also zeroes the gradient. These loops run at the speed
+ * of memory, so what counts is that nothing is read twice. */
 #ifndef GP_DEVICE_CPU_LOOPS_UPDATE_H
 #define GP_DEVICE_CPU_LOOPS_UPDATE_H
 
