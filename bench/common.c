@@ -1,0 +1,64 @@
+#include "common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void bench_check(gp_status status, const char *what) {
+    if (status == GP_OK) return;
+    fprintf(stderr, "bench: %s: %s\n", what, gp_error_message());
+    exit(gp_status_exit(status));
+}
+
+double bench_option(int count, char **arguments, const char *name, double fallback) {
+    size_t length = strlen(name);
+    for (int i = 1; i < count; i++) {
+        if (strncmp(arguments[i], "--", 2) == 0 && strncmp(arguments[i] + 2, name, length) == 0 &&
+            arguments[i][2 + length] == '=')
+            return atof(arguments[i] + 3 + length);
+    }
+    return fallback;
+}
+
+bool bench_flag(int count, char **arguments, const char *name) {
+    for (int i = 1; i < count; i++) {
+        if (strncmp(arguments[i], "--", 2) == 0 && strcmp(arguments[i] + 2, name) == 0) return true;
+    }
+    return false;
+}
+
+double bench_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int ascending(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+double bench_median(double *values, size_t count) {
+    if (count == 0) return 0;
+    qsort(values, count, sizeof *values, ascending);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+gp_tensor bench_tokens(int64_t samples, int64_t context, int64_t vocabulary, unsigned seed) {
+    gp_tensor tokens;
+    uint32_t state = seed * 2654435761u + 1;
+    bench_check(gp_tensor_create(&tokens, (gp_type){GP_I32, gp_shape_of(2, (int64_t[]){samples, context})}), "tokens");
+    for (int64_t i = 0; i < samples * context; i++) {
+        state = state * 1664525u + 1013904223u;
+        ((int32_t *)tokens.data)[i] = (int32_t)((state >> 8) % (uint32_t)vocabulary);
+    }
+    return tokens;
+}
+
+void bench_print_machine(void) {
+    gp_machine machine;
+    if (gp_machine_describe(&machine) != GP_OK) return;
+    printf("%s, %d cores, own kernels %s, products %s, bf16 by %s\n", machine.processor, machine.cores, machine.kernels,
+           machine.products, machine.bf16_route);
+}

@@ -1,0 +1,21 @@
+/* What the benchmarks share: medians, random token batches, options of the command line, failure. */
+#ifndef GP_BENCH_COMMON_H
+#define GP_BENCH_COMMON_H
+
+#include "gpipe/gpipe.h"
+
+/* Ends the benchmark with the library's message unless the status is GP_OK. */
+void bench_check(gp_status status, const char *what);
+/* The value of "--name=value" as a number, or `fallback`. */
+double bench_option(int count, char **arguments, const char *name, double fallback);
+/* Whether "--name" was given. */
+bool bench_flag(int count, char **arguments, const char *name);
+double bench_seconds(void);
+/* Sorts the values. */
+double bench_median(double *values, size_t count);
+/* i32[samples, context] of tokens below `vocabulary`, the same for the same seed. */
+gp_tensor bench_tokens(int64_t samples, int64_t context, int64_t vocabulary, unsigned seed);
+/* One line that names the machine, to stdout. */
+void bench_print_machine(void);
+
+#endif
