@@ -43,7 +43,7 @@ static gp_value residual_forward(const void *self, gp_builder *builder, gp_value
 static void destroy(void *self) {
     container *layer = self;
     if (!layer) return;
-    for (size_t i = 0; i < layer->count; i++) {
+    for (size_t i = 0; i < layer->count && layer->children && layer->scopes; i++) {
         gp_layer_destroy(layer->children[i]);
         gp_free(layer->scopes[i]);
     }

@@ -241,6 +241,7 @@ static int compare_ports(const void *a, const void *b) {
 static gp_status settle_ports(gp_walk *walk) {
     gp_model *model = walk->model;
     size_t count = walk->port_count;
+    if (count == 0) return GP_OK;
     model->ports = gp_allocate_array(count, sizeof *model->ports);
     model->port_types[0] = gp_allocate_array(count, sizeof(gp_type));
     model->port_types[1] = gp_allocate_array(count, sizeof(gp_type));
