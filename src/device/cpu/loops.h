@@ -50,6 +50,16 @@ typedef struct gp_cpu_target {
     float factor;    /* gradient: dloss * weight of the row */
 } gp_cpu_target;
 
+/* A block of rows of one head's scores in attention: the row r of the block is row first + r of the head. It sees
+ * `columns` columns, or first + r + 1 of them when the attention is causal. In memory rows are `width` elements apart. */
+typedef struct gp_cpu_scores {
+    int64_t first, rows, columns, width;
+    bool causal;
+    const gp_cpu_draw *draw; /* NULL: no dropout */
+    int64_t element;         /* number in the sample of the block's first row and column 0 */
+    int64_t row_elements;    /* from row to row */
+} gp_cpu_scores;
+
 struct gp_cpu_loops {
     const char *name; /* "portable", "avx2", "avx512" */
 
@@ -82,6 +92,17 @@ struct gp_cpu_loops {
                                  uint32_t accumulate);
     void (*softmax)(gp_dtype dtype, const void *x, void *y, int64_t rows, int64_t n);
     void (*softmax_gradient)(gp_dtype dtype, const void *dy, const void *y, void *dx, int64_t rows, int64_t n);
+
+    /* -- attention -- columns that a row does not see become 0. */
+    /* Scores become exp(score - max), after dropout; lse: log of the sum of exponentials; inverse: 1 / sum of
+     * exp(score - max). */
+    void (*attention_softmax)(const gp_cpu_scores *block, float *scores, float *lse, float *inverse);
+    /* delta[r] = sum of dy * y over row r of n elements; rows are `width` elements apart. */
+    void (*attention_delta)(gp_dtype dtype, const void *dy, const void *y, int64_t rows, int64_t n, int64_t width,
+                            float *delta);
+    /* Scores become probabilities after dropout; dp (gradients of those) becomes scale * the gradients of the scores. */
+    void (*attention_gradient)(const gp_cpu_scores *block, float *scores, float *dp, const float *lse,
+                               const float *delta, float scale);
 
     /* -- losses -- */
     /* One row: returns its loss, stores the log of the sum of exponentials. */

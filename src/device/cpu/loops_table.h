@@ -9,6 +9,8 @@
 #include "device/cpu/loops_sum.h"
 #include "device/cpu/loops_update.h"
 
+#include "device/cpu/loops_attention.h" /* after loops_random.h and loops_softmax.h, whose functions it uses */
+
 const gp_cpu_loops GP_CPU_LOOPS = {
     .name = GP_CPU_LOOPS_NAME,
     .binary = binary,
@@ -25,6 +27,9 @@ const gp_cpu_loops GP_CPU_LOOPS = {
     .norm_weight_gradient = norm_weight_gradient,
     .softmax = softmax,
     .softmax_gradient = softmax_gradient,
+    .attention_softmax = attention_softmax,
+    .attention_delta = attention_delta,
+    .attention_gradient = attention_gradient,
     .cross_entropy = cross_entropy,
     .cross_entropy_gradient = cross_entropy_gradient,
     .squared_error = squared_error,
