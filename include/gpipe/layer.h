@@ -15,7 +15,8 @@ extern "C" {
 
 /* ---- inside a forward ---- */
 
-/* What a layer's forward builds with: the graph, the layer's place in the model, the compute dtype. Lives for the call. */
+/* What a layer's forward builds with: the graph, the layer's place in the model, the compute dtype. Lives for the call.
+ */
 typedef struct gp_builder gp_builder;
 
 typedef enum gp_init_kind { GP_INIT_ZEROS, GP_INIT_CONSTANT, GP_INIT_NORMAL, GP_INIT_UNIFORM } gp_init_kind;
@@ -34,8 +35,8 @@ typedef struct gp_parameter_options {
                         same shape, one value; NULL: its own */
 } gp_parameter_options;
 
-/* Declares a parameter (f32). Its full name is "layers.<index>.<scopes>.<name>". A name used twice in a layer is an error,
- * so is a tie to a name that does not exist or has another shape. */
+/* Declares a parameter (f32). Its full name is "layers.<index>.<scopes>.<name>". A name used twice in a layer is an
+ * error, so is a tie to a name that does not exist or has another shape. */
 GP_API gp_value gp_builder_parameter(gp_builder *builder, const char *name, gp_shape shape,
                                      const gp_parameter_options *options);
 /* Names inside are prefixed by "<scope>." until the matching pop. */
@@ -46,8 +47,8 @@ GP_API gp_dtype gp_builder_dtype(const gp_builder *builder);
 /* The graph that this builder adds to. */
 GP_API gp_graph *gp_builder_graph(const gp_builder *builder);
 
-/* Skips: keeps `value` under `name` for later layers, which get it with gp_builder_recall. Kept twice under one name, kept
- * and never recalled, or recalled and never kept: an error of gp_model_finish that names the layer. A value may be
+/* Skips: keeps `value` under `name` for later layers, which get it with gp_builder_recall. Kept twice under one name,
+ * kept and never recalled, or recalled and never kept: an error of gp_model_finish that names the layer. A value may be
  * recalled by several layers; it travels straight to each. */
 GP_API void gp_builder_keep(gp_builder *builder, const char *name, gp_value value);
 GP_API gp_value gp_builder_recall(gp_builder *builder, const char *name);
@@ -62,8 +63,9 @@ typedef struct gp_layer_class {
     size_t size;      /* sizeof(gp_layer_class) */
     const char *kind; /* for instance "linear" */
 
-    /* Required. The forward: takes the value of the layer before, returns this layer's. Called once per stage program and
-     * for shape inference; must build the same operations each time it sees the same types. Pure but for `builder`. */
+    /* Required. The forward: takes the value of the layer before, returns this layer's. Called once per stage program
+     * and for shape inference; must build the same operations each time it sees the same types. Pure but for `builder`.
+     */
     gp_value (*forward)(const void *self, gp_builder *builder, gp_value input);
 
     /* Optional. FLOPs of forward + backward for this input, where the sum over the operations would mislead. */
@@ -75,11 +77,13 @@ typedef struct gp_layer_class {
 
 typedef struct gp_layer gp_layer;
 
-/* A layer of a class; takes ownership of `self` (also on error). Errors: GP_INVALID (class without forward), GP_OUT_OF_MEMORY. */
+/* A layer of a class; takes ownership of `self` (also on error). Errors: GP_INVALID (class without forward),
+ * GP_OUT_OF_MEMORY. */
 GP_API gp_status gp_layer_create(gp_layer **layer, const gp_layer_class *layer_class, void *self);
 /* Accepts NULL. */
 GP_API void gp_layer_destroy(gp_layer *layer);
-/* Builds a layer inside another's forward (for containers such as residual or sequential). */
+/* Builds a layer inside another's forward (for containers such as residual or sequential). It belongs to the outer
+ * layer of the model: what it declares is named "layers.<index of the outer one>.<scopes>.<name>". */
 GP_API gp_value gp_layer_forward(const gp_layer *layer, gp_builder *builder, gp_value input);
 GP_API const char *gp_layer_kind(const gp_layer *layer);
 
@@ -116,9 +120,11 @@ typedef struct gp_layer_info {
 GP_API const gp_layer_info *gp_layer_kinds(size_t *count);
 
 /* Creates a built-in layer. Unknown kinds and keys are GP_INVALID with the nearest known one in the message. Takes
- * ownership of the `children` (also on error). Integers are accepted for numbers. */
-GP_API gp_status gp_layer_create_builtin(gp_layer **layer, const char *kind, const gp_option *options, size_t option_count,
-                                         gp_layer **children, size_t child_count);
+ * ownership of the `children` (also on error), not of the array. Integers are accepted for numbers. What a child
+ * declares is in a scope of its own: its kind when no other child has the same, else the kind with its number among
+ * those of the kind, from 0 ("layers.3.linear1.weight"). */
+GP_API gp_status gp_layer_create_builtin(gp_layer **layer, const char *kind, const gp_option *options,
+                                         size_t option_count, gp_layer **children, size_t child_count);
 
 /* ---- models ---- */
 
@@ -139,8 +145,8 @@ GP_API void gp_model_destroy(gp_model *model);
 GP_API gp_status gp_model_add(gp_model *model, gp_layer *layer);
 /* Default: cross-entropy without smoothing. */
 GP_API gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss);
-/* Checks shapes, skips, ties and names by building every layer once. Errors (GP_INVALID) name the layer, the operation and
- * the shapes. */
+/* Checks shapes, skips, ties and names by building every layer once. Errors (GP_INVALID) name the layer, the operation
+ * and the shapes. */
 GP_API gp_status gp_model_finish(gp_model *model);
 
 GP_API size_t gp_model_layer_count(const gp_model *model);
@@ -170,8 +176,8 @@ GP_API gp_parameter_info gp_model_parameter(const gp_model *model, size_t index)
 
 /* ---- the zoo ---- */
 
-/* GPT-2 (Radford et al. 2019): learned positions, pre-norm blocks, GELU (tanh). Layers: embedding, `layers` blocks, final
- * norm, head. 0 means the default in brackets. */
+/* GPT-2 (Radford et al. 2019): learned positions, pre-norm blocks, GELU (tanh). Layers: embedding, `layers` blocks,
+ * final norm, head. 0 means the default in brackets. */
 typedef struct gp_gpt2_options {
     int64_t layers;     /* [12] */
     int64_t heads;      /* [12] */
@@ -183,8 +189,8 @@ typedef struct gp_gpt2_options {
     bool no_bias;       /* linear layers and norms without bias */
 } gp_gpt2_options;
 
-/* Creates a finished GPT-2 with cross-entropy loss. Initialisation: normal(0, 0.02), residual projections normal(0, 0.02 /
- * sqrt(2 * layers)), biases 0, norms 1. `options` may be NULL (GPT-2 small: 124,439,808 parameters). */
+/* Creates a finished GPT-2 with cross-entropy loss. Initialisation: normal(0, 0.02), residual projections normal(0,
+ * 0.02 / sqrt(2 * layers)), biases 0, norms 1. `options` may be NULL (GPT-2 small: 124,439,808 parameters). */
 GP_API gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options);
 
 #ifdef __cplusplus

@@ -14,7 +14,8 @@ typedef struct gp_port {
     int32_t source;      /* layer; -1: the model's input */
     int32_t destination; /* layer, > source */
     const char *skip;    /* name of the skip; NULL: the chain */
-    bool indices;        /* no gradient flows back (integers) */
+    bool indices; /* no gradient flows back: integers, nobody before it has parameters, or nothing of it reaches the
+                     loss */
 } gp_port;
 
 /* A layer's use of a parameter. Every use has a gradient of its own; the gradient of the parameter is the sum over its
