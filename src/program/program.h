@@ -1,8 +1,8 @@
 /* Programs: a slice of a graph compiled for one device, a list of kernel calls over memory that is planned beforehand.
  *
- * A value lives in a region at an offset. Region 0 is the program's own workspace, laid out by liveness; the others belong
- * to the caller (parameters, gradients, a stash slot, a link's buffer ...), who says which value lives where and hands in
- * the base addresses at each run. Planning needs no device memory; running allocates none. */
+ * A value lives in a region at an offset. Region 0 is the program's own workspace, laid out by liveness; the others
+ * belong to the caller (parameters, gradients, a stash slot, a link's buffer ...), who says which value lives where and
+ * hands in the base addresses at each run. Planning needs no device memory; running allocates none. */
 #ifndef GP_PROGRAM_PROGRAM_H
 #define GP_PROGRAM_PROGRAM_H
 
@@ -12,11 +12,11 @@
 enum { GP_REGION_WORKSPACE = 0 };
 
 typedef struct gp_placement {
-    int32_t value;    /* index in the graph */
-    int region;       /* > 0 */
-    size_t offset;    /* bytes, multiple of 64 */
-    bool consumable;  /* available ones: the memory may be overwritten once the value is dead */
-    bool accumulate;  /* wanted ones: add into the memory instead of overwriting it (f32) */
+    int32_t value;   /* index in the graph */
+    int region;      /* > 0 */
+    size_t offset;   /* bytes, multiple of 64 */
+    bool consumable; /* available ones: the memory may be overwritten once the value is dead */
+    bool accumulate; /* wanted ones: add into the memory instead of overwriting it (f32) */
 } gp_placement;
 
 typedef struct gp_program_desc {
@@ -27,23 +27,24 @@ typedef struct gp_program_desc {
     const gp_placement *wanted; /* values to compute; one that is available already, or is placed twice, is copied */
     size_t wanted_count;
 
-    /* Two segments: when late_count > 0, every node that depends on one of these available values (gradients of outputs), and
-     * everything after the first such node, is in segment 1; the rest, which can run while they are still on their way, in
-     * segment 0. With `early_all`, all forward nodes are in segment 0 (recomputation of a whole stage). The workspace must
-     * stay untouched between the two. */
+    /* Two segments: when late_count > 0, every node that depends on one of these available values (gradients of
+     * outputs), and everything after the first such node, is in segment 1; the rest, which can run while they are still
+     * on their way, in segment 0. With `early_all`, all forward nodes are in segment 0 (recomputation of a whole
+     * stage). The workspace must stay untouched between the two. */
     const int32_t *late;
     size_t late_count;
     bool early_all;
 
-    /* Called while planning when a kernel wants a parameter in a form: returns where the stage keeps it. May be called several
-     * times for one parameter and key and then answers the same. NULL: parameters are always given plain. */
+    /* Called while planning when a kernel wants a parameter in a form: returns where the stage keeps it. May be called
+     * several times for one parameter and key and then answers the same. NULL: parameters are always given plain. */
     gp_status (*place_form)(void *user, int32_t parameter, const gp_form *form, int *region, size_t *offset);
     void *user;
 } gp_program_desc;
 
 typedef struct gp_program gp_program;
 
-/* Plans. The program owns its kernels; graph may be destroyed afterwards, the device not. Errors name layer and operation. */
+/* Plans. The program owns its kernels; graph may be destroyed afterwards, the device not. Errors name layer and
+ * operation. */
 gp_status gp_program_create(gp_program **program, const gp_program_desc *desc);
 void gp_program_destroy(gp_program *program); /* accepts NULL */
 
@@ -63,8 +64,8 @@ typedef struct gp_program_fault {
 } gp_program_fault;
 
 /* Runs a segment. regions[r] is the base of region r (every region that a placement names; workspace of at least
- * gp_program_workspace bytes). `fault` may be NULL. Errors: what a kernel returns, with layer and operation put before its message;
- * GP_DIVERGED with gp_run.check. */
+ * gp_program_workspace bytes). `fault` may be NULL. Errors: what a kernel returns, with layer and operation put before
+ * its message; GP_DIVERGED with gp_run.check. */
 gp_status gp_program_run(const gp_program *program, int segment, void *const *regions, const gp_run *run,
                          gp_program_fault *fault);
 
