@@ -59,8 +59,8 @@ typedef struct gp_engine gp_engine;
 /* Plans, checks the schedule and the memory limits (GP_DOES_NOT_FIT, with the table of what needs what in the message),
  * allocates, starts the workers. Parameters are zero until gp_engine_initialise or gp_engine_write. */
 gp_status gp_engine_create(gp_engine **engine, const gp_engine_options *options);
-void gp_engine_destroy(gp_engine *engine); /* accepts NULL; also after a failure */
-const gp_engine_plan *gp_engine_plan(const gp_engine *engine);
+void gp_engine_destroy(gp_engine *engine);                        /* accepts NULL; also after a failure */
+const gp_engine_plan *gp_engine_planned(const gp_engine *engine); /* owned by the engine */
 
 gp_status gp_engine_initialise(gp_engine *engine, uint64_t seed);
 /* Parameters and gradients by the model's parameter index; host f32 memory, plain. A tied one is written to every
@@ -119,8 +119,8 @@ typedef struct gp_trace_entry {
     double start, end;
 } gp_trace_entry;
 
-/* The last command's computations of a worker in the order in which they ran; owned by the engine, until the next command. Gaps
- * are waits. NULL and 0 for a worker that is not there. */
+/* The last command's computations of a worker in the order in which they ran; owned by the engine, until the next
+ * command. Gaps are waits. NULL and 0 for a worker that is not there. */
 const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t worker, size_t *count);
 
 /* Measured high-water mark of a worker's device memory. */

@@ -1,0 +1,178 @@
+/* Making an engine: options are checked and completed, workers are started and plan, the memory is checked, then
+ * allocated. gp_engine_plan_create stops half-way. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "pipeline/schedule.h"
+#include "pipeline/worker.h"
+
+/* ---- options ---- */
+
+static gp_status check_options(const gp_engine_options *options) {
+    size_t layers = gp_model_layer_count(options->model);
+    if (options->stages < 1 || options->stages > layers)
+        return gp_error(GP_INVALID, "%zu stages for a model of %zu layers: 1 to %zu are possible", options->stages,
+                        layers, layers);
+    if (options->batch < 1) return gp_error(GP_INVALID, "a mini-batch of %lld samples", (long long)options->batch);
+    if (options->micro_batches < 1)
+        return gp_error(GP_INVALID, "%d micro-batches: at least 1 is needed", options->micro_batches);
+    if (options->micro_batches > GP_SCHEDULE_MOST_MICRO_BATCHES)
+        return gp_error(GP_INVALID, "%d micro-batches: at most %d are possible", options->micro_batches,
+                        GP_SCHEDULE_MOST_MICRO_BATCHES);
+    if (options->precision != GP_F32 && options->precision != GP_BF16)
+        return gp_error(GP_INVALID, "precision %s: f32 and bf16 are possible", gp_dtype_name(options->precision));
+    for (size_t s = 0; options->bounds && s < options->stages; s++)
+        if (options->bounds[s] >= options->bounds[s + 1]) return gp_error(GP_INVALID, "stage %zu has no layer", s);
+    if (options->bounds && (options->bounds[0] != 0 || options->bounds[options->stages] != layers))
+        return gp_error(GP_INVALID, "the stages hold layers %zu to %zu of a model of %zu layers", options->bounds[0],
+                        options->bounds[options->stages], layers);
+    return GP_OK;
+}
+
+static gp_status partition_by_parameters(const gp_engine *engine, size_t *bounds) {
+    const gp_model *model = engine->options.model;
+    size_t layers = gp_model_layer_count(model);
+    double *costs = gp_allocate_array(layers, sizeof *costs);
+    if (!costs) return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i < layers; i++)
+        costs[i] = (double)gp_model_layer_parameter_count(model, i);
+    gp_status status = gp_partition(costs, layers, engine->options.stages, NULL, bounds);
+    gp_free(costs);
+    return status;
+}
+
+static gp_status copy_schedule(const gp_schedule *schedule, gp_schedule **copy) {
+    size_t total = schedule->first[schedule->stages];
+    *copy = gp_schedule_allocate(schedule->stages, schedule->micro_batches, total);
+    if (!*copy) return GP_OUT_OF_MEMORY;
+    memcpy((*copy)->first, schedule->first, ((size_t)schedule->stages + 1) * sizeof *schedule->first);
+    memcpy((*copy)->actions, schedule->actions, total * sizeof *schedule->actions);
+    return GP_OK;
+}
+
+/* Copies the options with everything that they point to but the model. */
+static gp_status resolve(gp_engine *engine, const gp_engine_options *options) {
+    GP_TRY(check_options(options));
+    engine->options = *options;
+    if (options->micro_batches > options->batch) engine->options.micro_batches = (int)options->batch;
+    engine->bounds = gp_allocate_array(options->stages + 1, sizeof *engine->bounds);
+    if (!engine->bounds) return GP_OUT_OF_MEMORY;
+    if (options->bounds) {
+        memcpy(engine->bounds, options->bounds, (options->stages + 1) * sizeof *engine->bounds);
+    } else {
+        GP_TRY(partition_by_parameters(engine, engine->bounds));
+    }
+    engine->options.bounds = engine->bounds;
+    if (options->device.threads < 1) engine->options.device.threads = 1;
+    if (!options->custom) return GP_OK;
+    gp_status status = copy_schedule(options->custom, &engine->custom);
+    engine->options.custom = engine->custom;
+    return status;
+}
+
+/* ---- workers ---- */
+
+static gp_status start_workers(gp_engine *engine) {
+    size_t stages = engine->options.stages;
+    int cores = engine->options.device.threads;
+    gp_world_options world = {.report_after = engine->options.report_after};
+    GP_TRY(gp_world_create_threads(&engine->world, (int)stages, &world));
+    engine->workers = gp_allocate_array(stages, sizeof *engine->workers);
+    engine->times = gp_allocate_array(stages, sizeof *engine->times);
+    if (!engine->workers || !engine->times) return GP_OUT_OF_MEMORY;
+    for (size_t w = 0; w < stages; w++) {
+        engine->workers[w].engine = engine;
+        engine->workers[w].index = w;
+    }
+    for (; engine->started < stages; engine->started++) {
+        gp_worker *worker = &engine->workers[engine->started];
+        GP_TRY(gp_thread_create(&worker->thread, gp_worker_main, worker, (int)engine->started * cores, cores));
+    }
+    return GP_OK;
+}
+
+static gp_status begin(gp_engine *engine, const gp_engine_options *options) {
+    GP_TRY(resolve(engine, options));
+    size_t micro_batches = (size_t)engine->options.micro_batches;
+    engine->sizes = gp_allocate_array(micro_batches, sizeof *engine->sizes);
+    engine->first_samples = gp_allocate_array(micro_batches, sizeof *engine->first_samples);
+    if (!engine->sizes || !engine->first_samples) return GP_OUT_OF_MEMORY;
+    gp_micro_batch_sizes(engine->options.batch, engine->options.micro_batches, engine->sizes);
+    if (!engine->options.inference) {
+        const gp_agenda *agenda;
+        GP_TRY(gp_engine_find_agenda(engine, engine->options.micro_batches, &agenda));
+        if (!gp_schedule_backward_in_order(agenda->schedule))
+            gp_log(GP_LOG_WARNING, "the schedule runs backward passes in another order than the micro-batches': its "
+                                   "results differ from other schedules' by rounding");
+    }
+    GP_TRY(start_workers(engine));
+    engine->command = (gp_command){.kind = GP_COMMAND_PLAN};
+    GP_TRY(gp_engine_post(engine));
+    return gp_engine_plan_memory(engine);
+}
+
+gp_status gp_engine_begin(gp_engine **engine, const gp_engine_options *options) {
+    *engine = NULL;
+    gp_engine *made = gp_allocate(sizeof *made);
+    if (!made) return GP_OUT_OF_MEMORY;
+    gp_status status = begin(made, options);
+    if (status != GP_OK) {
+        gp_engine_destroy(made);
+        return status;
+    }
+    *engine = made;
+    return GP_OK;
+}
+
+gp_status gp_engine_create(gp_engine **engine, const gp_engine_options *options) {
+    gp_engine *made;
+    *engine = NULL;
+    GP_TRY(gp_engine_begin(&made, options));
+    gp_status status = gp_engine_check_limit(made);
+    if (status == GP_OK) {
+        made->command = (gp_command){.kind = GP_COMMAND_ALLOCATE};
+        status = gp_engine_post(made);
+    }
+    if (status != GP_OK) {
+        gp_engine_destroy(made);
+        return status;
+    }
+    *engine = made;
+    return GP_OK;
+}
+
+/* ---- the end ---- */
+
+static void end_workers(gp_engine *engine) {
+    engine->command = (gp_command){.kind = GP_COMMAND_LEAVE};
+    atomic_store(&engine->unfinished, SIZE_MAX); /* nobody waits for this one: threads are joined */
+    gp_event_signal(&engine->posted);
+    for (size_t w = 0; w < engine->started; w++)
+        gp_thread_join(engine->workers[w].thread);
+    for (size_t w = 0; engine->workers && w < engine->options.stages; w++)
+        gp_worker_destroy(&engine->workers[w]);
+}
+
+void gp_engine_destroy(gp_engine *engine) {
+    if (!engine) return;
+    char message[2048];
+    memcpy(message, gp_error_message(), strnlen(gp_error_message(), sizeof message - 1) + 1);
+    message[sizeof message - 1] = '\0';
+    end_workers(engine);
+    gp_world_destroy(engine->world);
+    while (engine->agendas) {
+        gp_agenda *next = engine->agendas->next;
+        gp_agenda_destroy(engine->agendas);
+        engine->agendas = next;
+    }
+    gp_engine_plan_destroy(&engine->plan);
+    gp_schedule_destroy(engine->custom);
+    gp_free(engine->bounds);
+    gp_free(engine->sizes);
+    gp_free(engine->first_samples);
+    gp_free(engine->workers);
+    gp_free(engine->times);
+    gp_free(engine);
+    gp_error_message_set(message); /* what went wrong before is what the caller wants to know */
+}

@@ -1,0 +1,180 @@
+/* The memory of every worker, known before anything is allocated: what the stage's programs were planned to need, and
+ * as many stash and link slots as the schedule holds in flight. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "pipeline/worker.h"
+
+/* ---- slots ---- */
+
+static int at_most(int count, int most) {
+    return count < most ? count : most;
+}
+
+/* Slots of the forward link from `sender` to `receiver`. An activation stays in its slot until its backward is done.
+ * Between neighbours one slot more than the receiver holds lets the sender compute the next one meanwhile, which is
+ * what the schedule's proof assumes; a link that passes over stages has as many as its sender has in flight, so that it
+ * never makes anybody wait and the proof holds for it too. */
+static int forward_slots(const gp_agenda *agenda, size_t sender, size_t receiver) {
+    int slots = gp_schedule_in_flight(agenda->schedule, (int)receiver, NULL, NULL) + 1;
+    int sent = gp_schedule_in_flight(agenda->schedule, (int)sender, NULL, NULL);
+    if (receiver > sender + 1 && sent > slots) slots = sent;
+    return at_most(slots, agenda->micro_batches);
+}
+
+/* Slots of the gradient link from `sender` back to `receiver`. */
+static int gradient_slots(const gp_agenda *agenda, size_t sender, size_t receiver) {
+    int held = gp_schedule_in_flight(agenda->schedule, (int)receiver, NULL, NULL);
+    int slots = sender > receiver + 1 && held > 2 ? held : 2;
+    return at_most(slots, agenda->micro_batches);
+}
+
+static gp_status plan_slots(gp_worker *worker) {
+    const gp_engine *engine = worker->engine;
+    const gp_stage *stage = worker->stage;
+    const gp_agenda *agenda = engine->agendas; /* of a whole mini-batch; NULL for inference */
+    worker->forward_slots = gp_allocate_array(stage->before_count, sizeof *worker->forward_slots);
+    worker->gradient_slots = gp_allocate_array(stage->after_count, sizeof *worker->gradient_slots);
+    if (!worker->forward_slots || !worker->gradient_slots) return GP_OUT_OF_MEMORY;
+    if (agenda &&
+        gp_schedule_in_flight(agenda->schedule, (int)worker->index, &worker->recomputed_slots, &worker->kept_slots) < 0)
+        return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i < stage->before_count; i++)
+        worker->forward_slots[i] = agenda ? forward_slots(agenda, stage->before[i].stage, worker->index)
+                                          : at_most(2, engine->options.micro_batches);
+    for (size_t i = 0; i < stage->after_count; i++)
+        worker->gradient_slots[i] =
+            stage->after[i].gradients ? gradient_slots(agenda, stage->after[i].stage, worker->index) : 0;
+    return GP_OK;
+}
+
+/* ---- bytes ---- */
+
+size_t gp_worker_loss_bytes(const gp_worker *worker) {
+    return gp_stage_value_bytes(worker->stage, (gp_type){.dtype = GP_F32});
+}
+
+static void sum_bytes(gp_worker *worker) {
+    const gp_stage *stage = worker->stage;
+    const gp_stage_bytes *bytes = &stage->bytes;
+    gp_worker_bytes *sum = &worker->bytes;
+    size_t stash = (size_t)worker->recomputed_slots * bytes->recomputed + (size_t)worker->kept_slots * bytes->kept;
+    worker->stash_bytes = stash > bytes->base ? stash : bytes->base; /* evaluation uses one base */
+    worker->scalars_bytes =
+        stage->is_last ? ((size_t)worker->engine->options.micro_batches + 1) * gp_worker_loss_bytes(worker) : 0;
+    worker->communication_bytes = 0;
+    for (size_t i = 0; i < stage->before_count; i++)
+        worker->communication_bytes += (size_t)worker->forward_slots[i] * stage->before[i].forward_bytes;
+    for (size_t i = 0; i < stage->after_count; i++)
+        worker->communication_bytes += (size_t)worker->gradient_slots[i] * stage->after[i].gradient_bytes;
+    *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms,
+                             .gradients = bytes->gradients,
+                             .optimizer = bytes->moments,
+                             .stash = worker->stash_bytes,
+                             .workspace = bytes->workspace + worker->scalars_bytes,
+                             .communication = worker->communication_bytes};
+    sum->total = sum->parameters + sum->gradients + sum->optimizer + sum->stash + sum->workspace + sum->communication;
+}
+
+/* ---- the plan ---- */
+
+static void fill_plan(const gp_worker *worker, gp_worker_plan *plan) {
+    const gp_engine *engine = worker->engine;
+    const gp_stage *stage = worker->stage;
+    const gp_stage_size *size = gp_stage_find_size(stage, engine->sizes[0]);
+    *plan = (gp_worker_plan){.first_layer = stage->first_layer,
+                             .last_layer = stage->last_layer,
+                             .flops_forward = size->flops_forward,
+                             .flops_recompute = size->flops_recompute,
+                             .flops_backward = size->flops_backward,
+                             .bytes = worker->bytes};
+    for (size_t p = 0; p < stage->parameter_count; p++)
+        plan->parameters += stage->parameters[p].elements;
+}
+
+static size_t count_owned(const gp_worker *worker) {
+    size_t owned = 0;
+    for (size_t p = 0; p < worker->stage->parameter_count; p++)
+        owned += worker->stage->parameters[p].owner == worker->index;
+    return owned;
+}
+
+gp_status gp_engine_plan_memory(gp_engine *engine) {
+    size_t workers = engine->options.stages;
+    engine->plan.worker = gp_allocate_array(workers, sizeof *engine->plan.worker);
+    if (!engine->plan.worker) return GP_OUT_OF_MEMORY;
+    engine->plan.workers = workers;
+    for (size_t w = 0; w < workers; w++) {
+        gp_worker *worker = &engine->workers[w];
+        GP_TRY(plan_slots(worker));
+        sum_bytes(worker);
+        fill_plan(worker, &engine->plan.worker[w]);
+        size_t owned = count_owned(worker);
+        if (owned > engine->owned_most) engine->owned_most = owned;
+    }
+    return GP_OK;
+}
+
+gp_status gp_engine_plan_create(gp_engine_plan *plan, const gp_engine_options *options) {
+    gp_engine *engine;
+    *plan = (gp_engine_plan){0};
+    GP_TRY(gp_engine_begin(&engine, options));
+    *plan = engine->plan;
+    engine->plan = (gp_engine_plan){0};
+    gp_engine_destroy(engine);
+    return GP_OK;
+}
+
+void gp_engine_plan_destroy(gp_engine_plan *plan) {
+    gp_free(plan->worker);
+    *plan = (gp_engine_plan){0};
+}
+
+/* ---- the limit ---- */
+
+enum { ROWS = 12 };
+
+static double mebibytes(size_t bytes) {
+    return (double)bytes / 1048576.0;
+}
+
+static void append_row(char *text, size_t size, size_t worker, const gp_worker_plan *plan, bool over) {
+    const gp_worker_bytes *b = &plan->bytes;
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "\n%6zu %4d-%-4d %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f%s", worker,
+             (int)plan->first_layer, (int)plan->last_layer, mebibytes(b->parameters), mebibytes(b->gradients),
+             mebibytes(b->optimizer), mebibytes(b->stash), mebibytes(b->workspace), mebibytes(b->communication),
+             mebibytes(b->total), over ? " *" : "");
+}
+
+static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
+    const gp_engine_plan *plan = &engine->plan;
+    size_t limit = engine->options.device.memory;
+    char table[1800];
+    snprintf(table, sizeof table, "%6s %9s %9s %9s %9s %9s %9s %9s %9s", "worker", "layers", "params", "grads", "optim",
+             "stash", "workspace", "links", "total");
+    for (size_t w = 0; w < plan->workers && w < ROWS; w++)
+        append_row(table, sizeof table, w, &plan->worker[w], plan->worker[w].bytes.total > limit);
+    if (plan->workers > ROWS) {
+        size_t length = strlen(table);
+        snprintf(table + length, sizeof table - length, "\n  ... %zu workers more", plan->workers - ROWS);
+    }
+    if (largest >= ROWS) append_row(table, sizeof table, largest, &plan->worker[largest], true);
+    return gp_error(
+        GP_DOES_NOT_FIT,
+        "%zu of %zu workers need more than device.memory = %.1f MiB: worker %zu needs %.1f MiB; MiB by kind "
+        "(* is over):\n%s",
+        over, plan->workers, mebibytes(limit), largest, mebibytes(plan->worker[largest].bytes.total), table);
+}
+
+gp_status gp_engine_check_limit(const gp_engine *engine) {
+    const gp_engine_plan *plan = &engine->plan;
+    size_t limit = engine->options.device.memory, over = 0, largest = 0;
+    for (size_t w = 0; w < plan->workers; w++) {
+        over += plan->worker[w].bytes.total > limit;
+        if (plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
+    }
+    return limit == 0 || over == 0 ? GP_OK : refuse(engine, over, largest);
+}

@@ -1,0 +1,110 @@
+/* What happens to a stage's parameters outside its programs: initial values, reading and writing, the update, and the
+ * packed forms that follow every change. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "pipeline/stage.h"
+
+static char *weight_of(const gp_stage *stage, const gp_stage_parameter *parameter) {
+    return (char *)stage->weights + parameter->offset;
+}
+
+size_t gp_stage_find_parameter(const gp_stage *stage, size_t parameter) {
+    size_t low = 0, high = stage->parameter_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (stage->parameters[middle].parameter < parameter) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->parameter_count && stage->parameters[low].parameter == parameter ? low : SIZE_MAX;
+}
+
+static void *form_memory(const gp_stage *stage, const gp_stage_form *form) {
+    size_t late = GP_REGION_PEERS + 2 * (stage->before_count + stage->after_count);
+    char *base = form->region == GP_REGION_FORMS ? stage->packed : stage->late[(size_t)form->region - late].memory;
+    return base + form->offset;
+}
+
+gp_status gp_stage_pack(gp_stage *stage, size_t index) {
+    for (size_t f = 0; f < stage->form_count; f++) {
+        const gp_stage_form *form = &stage->forms[f];
+        if (index != SIZE_MAX && form->parameter != index) continue;
+        const gp_stage_parameter *parameter = &stage->parameters[form->parameter];
+        GP_TRY(form->form.pack(&form->form, weight_of(stage, parameter), form_memory(stage, form)));
+    }
+    return GP_OK;
+}
+
+gp_status gp_stage_write(gp_stage *stage, size_t index, const float *values) {
+    const gp_stage_parameter *parameter = &stage->parameters[index];
+    gp_device *device = stage->options.device;
+    device->class->upload(device, weight_of(stage, parameter), values, parameter->type);
+    return gp_stage_pack(stage, index);
+}
+
+gp_status gp_stage_initialise(gp_stage *stage, uint64_t seed) {
+    int64_t most = 0;
+    for (size_t p = 0; p < stage->parameter_count; p++)
+        if (stage->parameters[p].elements > most) most = stage->parameters[p].elements;
+    float *values = gp_allocate_array((size_t)most, sizeof *values);
+    if (!values) return GP_OUT_OF_MEMORY;
+    gp_status status = GP_OK;
+    for (size_t p = 0; status == GP_OK && p < stage->parameter_count; p++) {
+        gp_parameter_info info = gp_model_parameter(stage->options.model, stage->parameters[p].parameter);
+        gp_parameter_initialise(&info, seed, values);
+        status = gp_stage_write(stage, p, values);
+    }
+    gp_free(values);
+    return status;
+}
+
+void gp_stage_read(const gp_stage *stage, size_t index, float *values) {
+    const gp_stage_parameter *parameter = &stage->parameters[index];
+    gp_device *device = stage->options.device;
+    device->class->download(device, values, weight_of(stage, parameter), parameter->type);
+}
+
+void gp_stage_read_gradient(const gp_stage *stage, size_t index, float *values) {
+    const gp_stage_parameter *parameter = &stage->parameters[index];
+    gp_device *device = stage->options.device;
+    device->class->download(device, values, gp_stage_accumulator(stage, parameter, 0), parameter->type);
+}
+
+void *gp_stage_accumulator(const gp_stage *stage, const gp_stage_parameter *parameter, size_t use) {
+    size_t offset = use == 0 ? parameter->offset : stage->extra[parameter->first_extra + use - 1];
+    return (char *)stage->gradients + offset;
+}
+
+void gp_stage_zero_gradients(gp_stage *stage) {
+    gp_device *device = stage->options.device;
+    if (stage->bytes.gradients) device->class->zero(device, stage->gradients, stage->bytes.gradients);
+}
+
+/* The accumulators of further uses, which the update does not zero, lie behind the first ones. */
+static void zero_further_accumulators(gp_stage *stage) {
+    gp_device *device = stage->options.device;
+    if (stage->bytes.gradients <= stage->bytes.weights) return;
+    device->class->zero(device, (char *)stage->gradients + stage->bytes.weights,
+                        stage->bytes.gradients - stage->bytes.weights);
+}
+
+gp_status gp_stage_update(gp_stage *stage, const gp_update *update, double weight_decay) {
+    gp_device *device = stage->options.device;
+    char *moments = stage->moments;
+    for (size_t p = 0; p < stage->parameter_count; p++) {
+        const gp_stage_parameter *parameter = &stage->parameters[p];
+        gp_update own = *update;
+        own.weight_decay = parameter->no_decay ? 0 : weight_decay;
+        void *m = stage->options.moments > 0 ? moments + parameter->offset : NULL;
+        void *v = stage->options.moments > 1 ? moments + stage->bytes.weights + parameter->offset : NULL;
+        device->class->update(device, &own, weight_of(stage, parameter), gp_stage_accumulator(stage, parameter, 0), m,
+                              v, parameter->elements);
+    }
+    zero_further_accumulators(stage);
+    GP_TRY(gp_stage_pack(stage, SIZE_MAX));
+    return device->class->wait(device);
+}

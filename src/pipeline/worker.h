@@ -1,0 +1,172 @@
+/* Inside the room: the engine's inside. The driver (the thread that calls gp_engine_ functions) fills in a command and
+ * posts it; every worker runs it on its stage and reports; the driver goes on when all have.
+ *
+ * Who writes what: the command and everything of the engine is the driver's while no command runs and read-only while
+ * one does; a worker's struct is its own while a command runs and the driver's otherwise. */
+#ifndef GP_PIPELINE_WORKER_H
+#define GP_PIPELINE_WORKER_H
+
+#include "base/thread.h"
+#include "pipeline/agenda.h"
+#include "pipeline/engine.h"
+#include "pipeline/slots.h"
+#include "pipeline/stage.h"
+#include "world/world.h"
+
+typedef enum gp_command_kind {
+    GP_COMMAND_PLAN,     /* creates device and stage, compiles */
+    GP_COMMAND_ALLOCATE, /* allocates what was planned, opens links */
+    GP_COMMAND_INITIALISE,
+    GP_COMMAND_WRITE,
+    GP_COMMAND_READ,
+    GP_COMMAND_READ_GRADIENT,
+    GP_COMMAND_STEP,
+    GP_COMMAND_GRADIENTS,
+    GP_COMMAND_EVALUATE,
+    GP_COMMAND_FORWARD,
+    GP_COMMAND_POISON,
+    GP_COMMAND_LEAVE
+} gp_command_kind;
+
+typedef struct gp_command {
+    gp_command_kind kind;
+    double begun; /* seconds */
+    /* mini-batches */
+    const gp_batch *batch;
+    const gp_agenda *agenda; /* with gradients only */
+    int micro_batches;
+    double weight;
+    uint32_t step;
+    bool zero_first; /* accumulators are not zero */
+    const gp_step_options *options;
+    gp_tensor *outputs;
+    /* parameters */
+    uint64_t seed;
+    size_t parameter;
+    const float *source;
+    float *destination;
+} gp_command;
+
+/* The first NaN or infinity that a worker has seen. */
+typedef struct gp_worker_fault {
+    bool found;
+    int micro_batch;
+    bool backward;
+    int32_t layer; /* -1: the model's input */
+    const char *op;
+} gp_worker_fault;
+
+/* A micro-batch between its forward and its backward. */
+typedef struct gp_flight {
+    bool recomputed;
+    int slot; /* of the pool that `recomputed` says */
+    void *stash;
+    const gp_stage_size *size;
+} gp_flight;
+
+typedef struct gp_worker {
+    struct gp_engine *engine;
+    size_t index;
+    gp_thread *thread;
+    gp_device *device;
+    gp_stage *stage;
+
+    /* planned */
+    int recomputed_slots, kept_slots;
+    int *forward_slots;  /* of the link from each peer before */
+    int *gradient_slots; /* of the link from each peer after; 0: none */
+    gp_worker_bytes bytes;
+
+    /* allocated */
+    void *stash, *communication, *scalars;
+    size_t stash_bytes, communication_bytes, scalars_bytes;
+    gp_slots recomputed, kept;
+    gp_link **forward_in, **gradient_out; /* per peer before */
+    gp_link **forward_out, **gradient_in; /* per peer after */
+    int *gradient_held;                   /* per peer after: slot being read */
+    gp_flight *flights;                   /* per micro-batch */
+    void **arrived;                       /* [micro-batch * peers before + peer]: message */
+    int *arrived_slot;
+    void **regions;
+    size_t region_count;
+    double *mine, *gathered; /* what goes through gp_world_all_gather */
+    float *losses;           /* per micro-batch, on the host */
+    void **contributions;    /* scratch: accumulators of one parameter */
+    void *host;              /* scratch of the last stage's output */
+    size_t host_bytes;
+
+    /* results of the last command */
+    double loss, norm;
+    bool finite;
+    size_t not_finite_parameter; /* SIZE_MAX: none */
+    gp_worker_fault fault;
+    gp_worker_times times;
+    double first_action, last_backward; /* seconds on the clock */
+    gp_trace_entry *trace;
+    size_t trace_count, trace_capacity;
+} gp_worker;
+
+struct gp_engine {
+    gp_engine_options options; /* resolved: bounds and custom are the engine's own */
+    size_t *bounds;
+    gp_schedule *custom;
+    gp_world *world;
+    gp_worker *workers;
+    size_t started; /* threads */
+    gp_engine_plan plan;
+    gp_agenda *agendas;
+    int64_t *sizes, *first_samples; /* of the micro-batches of the command */
+    size_t owned_most;              /* parameters owned by one worker, at most */
+    gp_worker_times *times;
+    bool dirty; /* accumulators hold gradients */
+
+    gp_command command;
+    gp_event posted;   /* counts commands */
+    gp_event finished; /* counts commands that all workers have run */
+    _Atomic size_t unfinished;
+};
+
+/* engine_create.c */
+/* Everything up to and including the plan. */
+gp_status gp_engine_begin(gp_engine **engine, const gp_engine_options *options);
+
+/* engine.c */
+/* Posts the command and waits for all workers. Errors: the first worker's failure, as this thread's message. */
+gp_status gp_engine_post(gp_engine *engine);
+/* Fills all memory whose contents nothing may rely on between steps (workspace, stash, links) with NaN: for tests. */
+gp_status gp_engine_poison(gp_engine *engine);
+/* The agenda of a step of M micro-batches, created when first asked for. */
+gp_status gp_engine_find_agenda(gp_engine *engine, int micro_batches, const gp_agenda **agenda);
+
+/* plan.c */
+/* From prepared stages to bytes: slots of stash and links, sums by kind. */
+gp_status gp_engine_plan_memory(gp_engine *engine);
+/* GP_DOES_NOT_FIT with the table of what needs what when a worker is over device.memory. */
+gp_status gp_engine_check_limit(const gp_engine *engine);
+size_t gp_worker_loss_bytes(const gp_worker *worker); /* of a loss cell */
+
+/* worker.c */
+void gp_worker_main(void *worker);
+void gp_worker_destroy(gp_worker *worker); /* its thread has ended */
+
+/* worker_memory.c */
+gp_status gp_worker_prepare(gp_worker *worker);
+gp_status gp_worker_allocate(gp_worker *worker);
+/* Regions that are the same for a whole command. */
+gp_status gp_worker_bind(gp_worker *worker);
+void gp_worker_poison(gp_worker *worker);
+void gp_worker_release(gp_worker *worker);
+
+/* worker_run.c */
+/* Runs the worker's list; with `check` looking for NaN and infinity. */
+gp_status gp_worker_train(gp_worker *worker, bool check);
+gp_status gp_worker_evaluate(gp_worker *worker);
+gp_status gp_worker_forward(gp_worker *worker);
+double gp_worker_sum_losses(gp_worker *worker);
+bool gp_worker_fault_is_earlier(const gp_worker_fault *a, const gp_worker_fault *b);
+
+/* worker_update.c */
+/* After the last backward: sums of shared parameters, norm; clipping and update when the command is a step. */
+gp_status gp_worker_finish(gp_worker *worker);
+
+#endif
