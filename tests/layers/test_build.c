@@ -326,6 +326,55 @@ static void test_ignored_input(void **state) {
     gp_model_destroy(model);
 }
 
+static gp_value to_f32(const void *self, gp_builder *builder, gp_value input) {
+    (void)self;
+    (void)builder;
+    return gp_cast(input, GP_F32);
+}
+
+static gp_value only_f32(const void *self, gp_builder *builder, gp_value input) {
+    (void)self;
+    if (gp_builder_dtype(builder) == GP_BF16) return gp_builder_error(builder, "does not work in bf16");
+    return gp_relu(input);
+}
+
+static gp_model *with_own_layer(const gp_layer_class *own) {
+    gp_model *model = model_of(type_of(GP_F32, 1, (int64_t[]){6}));
+    gp_layer *layer = NULL;
+    add_linear(model, 6);
+    assert_ok(gp_layer_create(&layer, own, NULL));
+    assert_ok(gp_model_add(model, layer));
+    add_linear(model, 3);
+    use_squared_error(model);
+    assert_ok(gp_model_finish(model));
+    return model;
+}
+
+/* A layer may return f32 though activations are bf16: what travels then is f32. One that cannot do bf16 spoils that
+ * only. */
+static void test_precisions(void **state) {
+    (void)state;
+    const gp_layer_class cast = {.size = sizeof cast, .kind = "to_f32", .forward = to_f32};
+    gp_model *model = with_own_layer(&cast);
+    gp_built built = build(model, 1, 1, GP_BF16);
+    assert_type(gp_value_type(built.arriving[0].value), "bf16[3,6]");
+    assert_type(gp_value_type(built.arriving[0].gradient), "bf16[3,6]");
+    assert_type(gp_value_type(built.leaving[0].gradient), "f32[3,6]");
+    gp_built_destroy(&built);
+    built = build(model, 2, 2, GP_BF16);
+    assert_type(gp_value_type(built.arriving[0].value), "f32[3,6]");
+    gp_built_destroy(&built);
+    gp_model_destroy(model);
+
+    const gp_layer_class refuse = {.size = sizeof refuse, .kind = "refuse", .forward = only_f32};
+    model = with_own_layer(&refuse);
+    built = build(model, 0, 2, GP_F32);
+    gp_built_destroy(&built);
+    gp_build_options options = {.batch = 1, .dtype = GP_BF16};
+    assert_message(gp_model_build(model, &options, &built), GP_INVALID, "layer 1 (refuse): does not work in bf16");
+    gp_model_destroy(model);
+}
+
 /* A skip, the chain and a layer's own use between the same two layers. */
 static void test_neighbours(void **state) {
     (void)state;
@@ -358,6 +407,7 @@ int main(void) {
         cmocka_unit_test(test_every_cut),  cmocka_unit_test(test_boundaries),    cmocka_unit_test(test_alias_order),
         cmocka_unit_test(test_inference),  cmocka_unit_test(test_loss_weights),  cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_dead_ports), cmocka_unit_test(test_ignored_input), cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_precisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,13 @@ static void check_layer(gp_type sample, gp_layer *layer, const char *output, int
     assert_type(gp_model_output_type(model), output);
     assert_int_equal(gp_model_parameter_count(model), parameters);
     assert_int_equal(gp_model_layer_parameter_count(model, 0), parameters);
+    gp_build_options options = {.batch = 3, .dtype = GP_BF16, .training = true, .gradients = true, .loss = true};
+    gp_built built;
+    assert_ok(gp_model_build(model, &options, &built)); /* every layer works on bf16 too, and returns it */
+    assert_int_equal(gp_value_type(built.output).dtype, GP_BF16);
+    for (size_t i = 0; i < built.use_count; i++)
+        assert_int_equal(gp_value_type(built.uses[i].gradient).dtype, GP_F32);
+    gp_built_destroy(&built);
     gp_model_destroy(model);
 }
 
