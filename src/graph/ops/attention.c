@@ -87,7 +87,7 @@ static gp_status attention_gradient(const gp_op_gradient *g) {
 /* Two products forward, five backward; with a causal mask half of the scores count. */
 static double attention_products(const gp_op_call *call, gp_shape qkv, double products) {
     const gp_attention_attributes *attributes = call->attributes;
-    double batch = (double)qkv.dims[0], time = (double)qkv.dims[1], width = (double)(qkv.dims[2] / 3);
+    double batch = (double)qkv.dims[0], time = (double)qkv.dims[1], width = (double)qkv.dims[2] / 3.0;
     double pairs = attributes->causal ? time * (time + 1.0) / 2.0 : time * time;
     return products * 2.0 * batch * pairs * width;
 }
@@ -109,7 +109,7 @@ const gp_op_class gp_attention_class = {.size = sizeof(gp_op_class),
 
 static gp_status attention_gradient_infer(const gp_op_call *call, gp_type *outputs) {
     GP_TRY(gp_op_expect(call, 4, 4, 1));
-    gp_type expected[2];
+    gp_type expected[2] = {{.dtype = GP_F32}, {.dtype = GP_F32}};
     gp_op_call forward = {call->attributes, call->inputs + 1, 1, NULL, 2};
     GP_TRY(attention_infer(&forward, expected));
     if (!gp_type_equal(call->inputs[0], expected[0]) || !gp_type_equal(call->inputs[2], expected[0]) ||
@@ -135,11 +135,11 @@ gp_value gp_attention(gp_value qkv, const gp_attention_options *options) {
     attributes.causal = !options->full;
     attributes.dropout = options->dropout;
     attributes.scale = options->scale;
-    int64_t width = gp_shape_last(gp_value_type(qkv).shape) / 3;
-    if (attributes.scale == 0.0 && attributes.heads > 0 && width >= attributes.heads)
-        attributes.scale = 1.0 / sqrt((double)(width / attributes.heads));
-    else if (attributes.scale == 0.0)
-        attributes.scale = 1.0; /* refused for its heads */
+    if (attributes.scale == 0.0) { /* heads that do not fit are refused by the shape rule */
+        int64_t width = gp_shape_last(gp_value_type(qkv).shape) / 3;
+        int64_t head_width = options->heads > 0 && width >= options->heads ? width / options->heads : 1;
+        attributes.scale = 1.0 / sqrt((double)head_width);
+    }
     bool drops = attributes.dropout > 0.0 && attributes.dropout < 1.0;
     if (drops && !qkv.graph->training) attributes.dropout = 0.0;
     if (drops && qkv.graph->training) attributes.use = gp_graph_next_use(qkv.graph);

@@ -20,9 +20,10 @@ static gp_status embedding_infer(const gp_op_call *call, gp_type *outputs) {
 }
 
 static gp_status embedding_gradient(const gp_op_gradient *g) {
+    if (!g->wanted[0]) return GP_OK;
     gp_embedding_gradient_attributes attributes = {gp_value_type(g->inputs[0]).shape.dims[0]};
     gp_value operands[] = {g->output_gradients[0], g->inputs[1]};
-    if (g->wanted[0]) g->input_gradients[0] = gp_apply(GP_OP_EMBEDDING_GRADIENT, &attributes, operands, 2);
+    g->input_gradients[0] = gp_apply(GP_OP_EMBEDDING_GRADIENT, &attributes, operands, 2);
     return GP_OK;
 }
 

@@ -35,10 +35,11 @@ static gp_status cross_entropy_infer(const gp_op_call *call, gp_type *outputs) {
 static gp_status cross_entropy_gradient(const gp_op_gradient *g) {
     if (!gp_value_valid(g->output_gradients[0]))
         return gp_error(GP_INVALID, "only the loss has a gradient, not its statistics");
-    gp_value weights = g->input_count > 2 ? g->inputs[2] : gp_none();
     if (g->input_count > 2 && g->wanted[2]) return gp_error(GP_INVALID, "there is no gradient of the weights");
+    if (!g->wanted[0]) return GP_OK;
+    gp_value weights = g->input_count > 2 ? g->inputs[2] : gp_none();
     gp_value operands[] = {g->inputs[0], g->inputs[1], weights, g->outputs[1], g->output_gradients[0]};
-    if (g->wanted[0]) g->input_gradients[0] = gp_apply(GP_OP_CROSS_ENTROPY_GRADIENT, g->attributes, operands, 5);
+    g->input_gradients[0] = gp_apply(GP_OP_CROSS_ENTROPY_GRADIENT, g->attributes, operands, 5);
     return GP_OK;
 }
 

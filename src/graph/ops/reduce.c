@@ -18,10 +18,11 @@ static gp_status reduce_to_infer(const gp_op_call *call, gp_type *outputs) {
     GP_TRY(gp_op_expect(call, 1, 1, 1));
     const gp_shape_attributes *attributes = call->attributes;
     outputs[0] = (gp_type){attributes->dtype, attributes->shape};
-    char text[160];
     if (!gp_type_is_activation(call->inputs[0]) || !gp_type_is_activation(outputs[0]) ||
-        !gp_shape_fits(attributes->shape, call->inputs[0].shape))
+        !gp_shape_fits(attributes->shape, call->inputs[0].shape)) {
+        char text[160];
         return gp_op_refuse(call, "a sum cannot have the type %s", gp_type_format(outputs[0], text, sizeof text));
+    }
     return GP_OK;
 }
 
@@ -44,10 +45,11 @@ static gp_status broadcast_to_infer(const gp_op_call *call, gp_type *outputs) {
     GP_TRY(gp_op_expect(call, 1, 1, 1));
     const gp_shape_attributes *attributes = call->attributes;
     outputs[0] = (gp_type){attributes->dtype, attributes->shape};
-    char text[160];
     if (!gp_type_is_activation(call->inputs[0]) || !gp_type_is_activation(outputs[0]) ||
-        !gp_shape_fits(call->inputs[0].shape, attributes->shape))
+        !gp_shape_fits(call->inputs[0].shape, attributes->shape)) {
+        char text[160];
         return gp_op_refuse(call, "x cannot be repeated to %s", gp_type_format(outputs[0], text, sizeof text));
+    }
     return GP_OK;
 }
 
@@ -71,10 +73,11 @@ static gp_value sum_along(gp_value x, int axis, bool keep, bool mean, const char
     if (found < 0) return gp_invalid_like(x);
     gp_type type = gp_value_type(x);
     int64_t length = type.shape.dims[found];
-    char text[160];
-    if (mean && length == 0)
+    if (mean && length == 0) {
+        char text[160];
         return gp_graph_error(x.graph, "%s: input %s: axis %d is empty", op, gp_type_format(type, text, sizeof text),
                               axis);
+    }
     gp_type kept = type;
     kept.shape.dims[found] = 1;
     gp_shape_attributes attributes = attributes_of(kept);

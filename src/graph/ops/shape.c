@@ -12,10 +12,11 @@ static gp_status reshape_infer(const gp_op_call *call, gp_type *outputs) {
     const gp_shape_attributes *attributes = call->attributes;
     outputs[0] = (gp_type){call->inputs[0].dtype, attributes->shape};
     GP_TRY(gp_shape_check(attributes->shape));
-    char text[160];
-    if (gp_shape_elements(attributes->shape) != gp_shape_elements(call->inputs[0].shape))
+    if (gp_shape_elements(attributes->shape) != gp_shape_elements(call->inputs[0].shape)) {
+        char text[160];
         return gp_op_refuse(call, "the number of elements differs from that of %s",
                             gp_type_format(outputs[0], text, sizeof text));
+    }
     return GP_OK;
 }
 
