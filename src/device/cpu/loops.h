@@ -124,6 +124,11 @@ struct gp_cpu_loops {
     void (*ordered_sum)(float *y, const void *const *sources, int source_count, int64_t begin, int64_t count);
     bool (*all_finite)(gp_dtype dtype, const void *x, int64_t count);
 
+    /* -- measuring -- */
+    /* Rounds of independent multiply-adds in registers; `flops` receives how many operations they were. The result means
+     * nothing, but has to be used. */
+    float (*peak)(int64_t rounds, double *flops);
+
     /* -- optimizers -- m, v may be NULL where the kind keeps none; the gradient is zeroed. */
     void (*update)(const gp_cpu_update *update, float *w, float *g, float *m, float *v, int64_t count);
 };

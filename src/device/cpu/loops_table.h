@@ -4,6 +4,7 @@
 
 #include "device/cpu/loops_elementwise.h"
 #include "device/cpu/loops_norm.h"
+#include "device/cpu/loops_peak.h"
 #include "device/cpu/loops_random.h"
 #include "device/cpu/loops_softmax.h"
 #include "device/cpu/loops_sum.h"
@@ -39,5 +40,6 @@ const gp_cpu_loops GP_CPU_LOOPS = {
     .sum_squares = sum_squares,
     .ordered_sum = ordered_sum,
     .all_finite = all_finite,
+    .peak = peak,
     .update = update_run,
 };

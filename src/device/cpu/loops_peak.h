@@ -1,0 +1,42 @@
+/* The fastest that one core can multiply and add: independent accumulators that never leave their registers. What
+ * shares of peak are measured against. */
+#ifndef GP_DEVICE_CPU_LOOPS_PEAK_H
+#define GP_DEVICE_CPU_LOOPS_PEAK_H
+
+#include "device/cpu/loops_lanes.h"
+
+#if defined(__AVX512F__)
+#define GP_VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define GP_VECTOR_BYTES 32
+#else
+#define GP_VECTOR_BYTES 16
+#endif
+
+typedef float peak_vector __attribute__((vector_size(GP_VECTOR_BYTES)));
+
+/* Two pipes with a latency of 4 or 5 cycles need 10; two constants beside them fit into 16 registers. */
+enum { PEAK_VECTORS = 12, PEAK_LANES = GP_VECTOR_BYTES / sizeof(float) };
+
+static float peak(int64_t rounds, double *flops) {
+    peak_vector sums[PEAK_VECTORS], factor, term, total = {0};
+    for (int l = 0; l < PEAK_LANES; l++) {
+        factor[l] = 0.999f;
+        term[l] = 0.001f;
+        for (int v = 0; v < PEAK_VECTORS; v++) {
+            sums[v][l] = (float)v;
+        }
+    }
+    for (int64_t i = 0; i < rounds; i++) {
+        for (int v = 0; v < PEAK_VECTORS; v++) {
+            sums[v] = sums[v] * factor + term;
+        }
+    }
+    for (int v = 0; v < PEAK_VECTORS; v++) {
+        total += sums[v];
+    }
+    *flops = 2.0 * PEAK_VECTORS * PEAK_LANES * (double)rounds;
+    return total[0];
+}
+
+#endif
