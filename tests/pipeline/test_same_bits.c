@@ -1,0 +1,131 @@
+/* The promise of the project: with M fixed, the bits of every weight after any number of steps depend neither on the number of
+ * partitions, nor on the schedule, nor on what is recomputed. And across M gradients differ by rounding only. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+
+enum { BATCH = 5, MICRO_BATCHES = 3 }; /* micro-batches of 2, 2 and 1 */
+
+typedef struct variant {
+    size_t stages;
+    gp_schedule_kind schedule;
+    gp_recompute recompute;
+    gp_granularity granularity;
+} variant;
+
+static void assert_variant(const gp_engine_options *common, const variant *v, int steps, double clip,
+                           const float *expected, double expected_loss) {
+    char what[160];
+    double loss;
+    size_t count;
+    gp_engine_options options = *common;
+    options.stages = v->stages;
+    options.schedule = v->schedule;
+    options.recompute = v->recompute;
+    options.granularity = v->granularity;
+    snprintf(what, sizeof what, "K=%zu, %s, recompute %s by %s, %s", v->stages, gp_schedule_kind_name(v->schedule),
+             gp_recompute_name(v->recompute), v->granularity == GP_GRANULARITY_LAYER ? "layer" : "stage",
+             gp_dtype_name(options.precision));
+    float *weights = test_train(&options, BATCH, steps, clip, &loss, &count);
+    test_assert_same(expected, weights, count, what);
+    if (loss != expected_loss) fail_msg("%s: the loss is %.17g instead of %.17g", what, loss, expected_loss);
+    gp_free(weights);
+}
+
+/* Every combination against one partition, gpipe, nothing recomputed. */
+static void assert_all_variants(const gp_model *model, gp_dtype precision, const size_t *partitions, size_t partition_count,
+                                int steps, double clip) {
+    double loss;
+    size_t count;
+    gp_engine_options options = test_options(model, 1, BATCH, MICRO_BATCHES);
+    options.precision = precision;
+    options.recompute = GP_RECOMPUTE_NEVER;
+    float *expected = test_train(&options, BATCH, steps, clip, &loss, &count);
+    for (size_t k = 0; k < partition_count; k++)
+        for (int schedule = 0; schedule < 3; schedule++)
+            for (int recompute = 0; recompute < 3; recompute++)
+                for (int granularity = 0; granularity < 2; granularity++) {
+                    variant v = {partitions[k], (gp_schedule_kind)schedule, (gp_recompute)recompute,
+                                 (gp_granularity)granularity};
+                    if (v.recompute == GP_RECOMPUTE_NEVER && v.granularity == GP_GRANULARITY_LAYER) continue;
+                    assert_variant(&options, &v, steps, clip, expected, loss);
+                }
+    gp_free(expected);
+}
+
+static const size_t partitions[] = {1, 2, 3, 5};
+
+static void gpt_in_f32(void **state) {
+    (void)state;
+    gp_model *model = test_gpt(6, 0.1, false);
+    assert_all_variants(model, GP_F32, partitions, 4, 20, 1.0);
+    gp_model_destroy(model);
+}
+
+static void gpt_in_bf16(void **state) {
+    (void)state;
+    gp_model *model = test_gpt(6, 0.1, false);
+    assert_all_variants(model, GP_BF16, partitions, 4, 20, 1.0);
+    gp_model_destroy(model);
+}
+
+/* A skip that three layers of three stages take, and one layer of the stage that made it; without clipping. */
+static void skips_over_stages(void **state) {
+    (void)state;
+    static const size_t cuts[] = {1, 2, 3, 4, 8};
+    gp_model *model = test_skips(8, 6, (int[]){1, 3, 5, 6, -1});
+    assert_all_variants(model, GP_F32, cuts, 5, 4, 0);
+    assert_all_variants(model, GP_BF16, cuts, 5, 4, 0);
+    gp_model_destroy(model);
+}
+
+/* ---- across M ---- */
+
+static float *gradients_with(const gp_model *model, size_t stages, int micro_batches, size_t *count) {
+    gp_engine *engine;
+    gp_batch batch;
+    gp_step_result result;
+    gp_engine_options options = test_options(model, stages, 8, micro_batches);
+    assert_ok(gp_engine_create(&engine, &options));
+    assert_ok(gp_engine_initialise(engine, 42));
+    test_batch_create(&batch, model, 8, 3);
+    assert_ok(gp_engine_gradients(engine, &batch, 0, &result));
+    float *gradients = test_read_all(engine, model, true, count);
+    test_batch_destroy(&batch);
+    gp_engine_destroy(engine);
+    return gradients;
+}
+
+static void micro_batches_change_rounding_only(void **state) {
+    (void)state;
+    static const int numbers[] = {2, 3, 8};
+    gp_model *model = test_gpt(6, 0.1, false);
+    size_t count;
+    float *one = gradients_with(model, 1, 1, &count);
+    for (size_t n = 0; n < 3; n++) {
+        float *other = gradients_with(model, 2, numbers[n], &count);
+        double difference = 0, norm = 0;
+        for (size_t i = 0; i < count; i++) {
+            difference += pow((double)one[i] - (double)other[i], 2);
+            norm += pow((double)one[i], 2);
+        }
+        if (!(sqrt(difference) <= 1e-5 * sqrt(norm)) || norm == 0)
+            fail_msg("M=%d: relative difference %g", numbers[n], sqrt(difference / norm));
+        gp_free(other);
+    }
+    gp_free(one);
+    gp_model_destroy(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt_in_f32),
+        cmocka_unit_test(gpt_in_bf16),
+        cmocka_unit_test(skips_over_stages),
+        cmocka_unit_test(micro_batches_change_rounding_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
