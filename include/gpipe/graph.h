@@ -87,9 +87,9 @@ GP_API gp_value gp_attention(gp_value qkv, const gp_attention_options *options);
  * 0..n-1 makes the running kernel fail with GP_INVALID. */
 GP_API gp_value gp_embedding(gp_value table, gp_value indices, gp_dtype dtype);
 
-/* Inverted dropout (Srivastava et al. 2014): zero with probability p, else x / (1 - p). The mask comes from counted random
- * numbers keyed by (seed, step, sample of the mini-batch, layer, use): the same whatever the partitioning, the number
- * of micro-batches and recomputation. The identity when p is 0 or the graph is built for inference. */
+/* Inverted dropout (Srivastava et al. 2014): zero with probability p, else x / (1 - p). The mask comes from counted
+ * random numbers keyed by (seed, step, sample of the mini-batch, layer, use): the same whatever the partitioning, the
+ * number of micro-batches and recomputation. The identity when p is 0 or the graph is built for inference. */
 GP_API gp_value gp_dropout(gp_value x, double p);
 
 /* ---- shape ---- */
@@ -99,6 +99,7 @@ GP_API gp_value gp_reshape(gp_value x, gp_shape shape);
 GP_API gp_value gp_transpose(gp_value x, const int *order);
 /* Elements begin..end-1 along `axis` (negative: from the last). */
 GP_API gp_value gp_slice(gp_value x, int axis, int64_t begin, int64_t end);
+/* 1 to GP_MAX_OPERANDS values that agree in all but the size along `axis`, one behind the other. */
 GP_API gp_value gp_concatenate(const gp_value *values, size_t count, int axis);
 /* Sum or mean along `axis` (kept as dimension 1 when `keep`). */
 GP_API gp_value gp_sum(gp_value x, int axis, bool keep);
@@ -112,7 +113,8 @@ typedef struct gp_cross_entropy_options {
     int32_t ignored;
 } gp_cross_entropy_options;
 
-/* logits[..., classes], targets i32[...], weights f32[...] (gp_none(): all 1) -> scalar. Softmax and logarithm fused. */
+/* logits[..., classes], targets i32[...], weights f32[...] (gp_none(): all 1) -> scalar. Softmax and logarithm fused.
+ */
 GP_API gp_value gp_cross_entropy(gp_value logits, gp_value targets, gp_value weights,
                                  const gp_cross_entropy_options *options);
 /* Sum over samples of the mean over a sample's elements of (x - target)^2. x and target: same shape, batch first. */
@@ -156,15 +158,16 @@ typedef struct gp_op_class {
     const char *name;
     size_t attributes_size; /* copied into the graph when the operation is applied */
 
-    /* Required. Checks the inputs and fills `outputs` (output_count of `call` entries). Pure. Errors: GP_INVALID through
-     * gp_error(). */
+    /* Required. Checks the inputs and fills `outputs` (output_count of `call` entries). Pure. Errors: GP_INVALID
+     * through gp_error(). */
     gp_status (*infer)(const gp_op_call *call, gp_type *outputs);
 
     /* Optional: without it the operation cannot be differentiated. Writes further operations into the same graph. */
     gp_status (*gradient)(const gp_op_gradient *gradient);
 
     /* Required for a user's operation: computes the outputs in f32 (floating dtypes other than f32 are converted around
-     * it). Must be deterministic and thread-safe. An error stops the step and is reported with stage, micro-batch and layer. */
+     * it). Must be deterministic and thread-safe. An error stops the step and is reported with stage, micro-batch and
+     * layer. */
     gp_status (*kernel)(const gp_op_call *call, const gp_op_data *data);
 
     /* Optional: the same in double precision, for the reference device (where floating data is f64); without it that
@@ -180,8 +183,8 @@ typedef struct gp_op_class {
 
 enum { GP_MAX_OPERANDS = 8 };
 
-/* Applies a class of operations. `attributes` (may be NULL when attributes_size is 0) is copied. At most GP_MAX_OPERANDS
- * inputs and outputs. `outputs` receives output_count values, all invalid on error. */
+/* Applies a class of operations. `attributes` (may be NULL when attributes_size is 0) is copied. At most
+ * GP_MAX_OPERANDS inputs and outputs. `outputs` receives output_count values, all invalid on error. */
 GP_API void gp_op_apply(const gp_op_class *op, const void *attributes, const gp_value *inputs, size_t input_count,
                         gp_value *outputs, size_t output_count);
 

@@ -100,9 +100,11 @@ GP_API gp_status gp_schedule_create(gp_schedule **schedule, gp_schedule_kind kin
 GP_API gp_status gp_schedule_parse(gp_schedule **schedule, const char *text);
 /* Writes the text form; the caller frees it with gp_text_free. */
 GP_API gp_status gp_schedule_format(const gp_schedule *schedule, char **text);
+/* Frees a text that the library made (here, and in gpipe/train.h). Accepts NULL. */
 GP_API void gp_text_free(char *text);
 GP_API void gp_schedule_destroy(gp_schedule *schedule); /* accepts NULL */
 
+/* Stages (workers) and micro-batches of the schedule. */
 GP_API int gp_schedule_stages(const gp_schedule *schedule);
 GP_API int gp_schedule_micro_batches(const gp_schedule *schedule);
 /* The actions of a worker, owned by the schedule; NULL and 0 for a worker that is not there. */

@@ -27,9 +27,10 @@ typedef enum gp_dtype {
 #define GP_DTYPE_ENUM(name, text, bytes) name,
     GP_DTYPES(GP_DTYPE_ENUM)
 #undef GP_DTYPE_ENUM
-    GP_DTYPE_COUNT
+        GP_DTYPE_COUNT
 } gp_dtype;
 
+/* The name ("f32") and the bytes of an element; "unknown" and 0 for a number that is no dtype. */
 GP_API const char *gp_dtype_name(gp_dtype dtype);
 GP_API size_t gp_dtype_bytes(gp_dtype dtype);
 /* Whether elements of `dtype` are floating-point numbers. */
@@ -75,7 +76,7 @@ GP_API void gp_tensor_destroy(gp_tensor *tensor);
 GP_API void gp_convert(void *destination, gp_dtype destination_dtype, const void *source, gp_dtype source_dtype,
                        size_t count);
 
-/* Shape from a list of dimensions: gp_shape_of(3, (int64_t[]){4, 256, 768}). */
+/* Shape from a list of dimensions: gp_shape_of(3, (int64_t[]){4, 256, 768}). Makes no checks: see gp_shape_check. */
 GP_API gp_shape gp_shape_of(int rank, const int64_t *dims);
 
 #ifdef __cplusplus
