@@ -56,16 +56,17 @@ typedef struct gp_lr_options {
     double min_lr, gamma;  /* gamma: 0 is 0.1 */
 } gp_lr_options;
 
+/* All zero is the default: AdamW at a constant learning rate, no decay, no clipping. */
 typedef struct gp_optimizer_options {
-    size_t size;
+    size_t size; /* sizeof, or 0 */
     gp_optimizer_kind kind;
     double lr;           /* 0: 1e-3 (adam, adamw), 1e-2 (sgd) */
     double beta1, beta2; /* 0: 0.9, 0.999 */
     double epsilon;      /* 0: 1e-8 */
     double weight_decay; /* not applied to biases, norms and other parameters of rank < 2 */
-    double momentum;
-    bool nesterov;
-    double clip; /* largest global norm of the gradient; 0: none */
+    double momentum;     /* of sgd */
+    bool nesterov;       /* of sgd; needs momentum */
+    double clip;         /* largest global norm of the gradient; 0: none */
     gp_lr_options schedule;
 } gp_optimizer_options;
 
@@ -119,7 +120,8 @@ GP_API int64_t gp_trainer_step_count(const gp_trainer *trainer); /* steps made s
 
 typedef struct gp_step_metrics {
     int64_t step; /* 1 for the first */
-    double loss, lr, gradient_norm, seconds, bubble;
+    double loss;  /* mean over the mini-batch */
+    double lr, gradient_norm /* before clipping */, seconds, bubble;
     int64_t examples, tokens; /* of this mini-batch; tokens: targets that count */
     bool finite;              /* false: no update was made; `fault` says where NaN or infinity began */
     const char *fault;
@@ -129,13 +131,16 @@ typedef struct gp_step_metrics {
  * that is not finite is GP_OK with metrics->finite false. */
 GP_API gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
                                  const gp_tensor *weights, gp_step_metrics *metrics);
-/* Mean loss over samples, without dropout: adds to *loss_sum and *weight. */
+/* Loss without dropout and gradients (at most pipeline.batch samples): adds the sum to *loss_sum and what it is divided
+ * by for a mean (tokens that count, or samples) to *weight. */
 GP_API gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
                                      const gp_tensor *weights, double *loss_sum, double *weight);
-/* The last layer's output, as f32, for samples (at most ceil(batch / M)). */
+/* The last layer's output without dropout, for at most ceil(pipeline.batch / M) samples. `outputs` is the caller's,
+ * f32, of the output's shape with the samples in front. */
 GP_API gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_tensor *outputs);
 
-/* Mean loss over a whole split of a data set (`most` > 0: over at most that many windows). */
+/* Mean loss over a split of a data set (`most` > 0: over at most that many windows). Errors: GP_INVALID for a split
+ * without a window. */
 GP_API gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
                                            double *loss);
 
@@ -146,8 +151,10 @@ typedef struct gp_generate_options {
     uint64_t seed;
 } gp_generate_options;
 
-/* Writes `count` further tokens behind the prompt (at least one token); each is handed to `on_token` as soon as it is
- * there (return false to stop). The model takes i32[context] and gives logits [context, vocabulary]. */
+/* Makes `count` tokens that follow the prompt (at least one token; of a longer one the last `context` are looked at).
+ * Each is handed to `on_token` as soon as it is there; returning false stops, which is no error. The model takes
+ * i32[context], gives logits [context, vocabulary] and is causal. `options` may be NULL: the likeliest token each time.
+ */
 GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
                                      const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                                      void *user);
@@ -178,8 +185,8 @@ GP_API gp_status gp_trainer_trace(const gp_trainer *trainer, const char *path);
 /* ---- a whole run ---- */
 
 typedef struct gp_run_options {
-    size_t size;
-    int64_t steps;            /* 0: 1000 */
+    size_t size;              /* sizeof, or 0 */
+    int64_t steps;            /* in all, those that the trainer has made included; 0: 1000 */
     int64_t eval_every;       /* 0: only at the end */
     int64_t eval_windows;     /* at most that many windows in the evaluations on the way; 0: the whole split */
     const char *out;          /* run directory, exists; NULL: nothing is written */
@@ -194,9 +201,9 @@ typedef struct gp_run_options {
     void *user;
 } gp_run_options;
 
-/* Trains on a data set: evaluates, writes <out>/metrics.jsonl, <out>/report.json and
- * <out>/checkpoints/step-N/model.safetensors with the links latest and best. validation (may be NULL): the last
- * validation loss. */
+/* Trains on mini-batches of pipeline.batch samples of a data set: evaluates, writes <out>/metrics.jsonl,
+ * <out>/report.json and <out>/checkpoints/step-N/model.safetensors with the links latest and best. validation (may be
+ * NULL): the last validation loss, NaN when there was none. `options` may be NULL. */
 GP_API gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
                                 double *validation);
 
