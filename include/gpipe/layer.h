@@ -63,9 +63,9 @@ typedef struct gp_layer_class {
     size_t size;      /* sizeof(gp_layer_class) */
     const char *kind; /* for instance "linear" */
 
-    /* Required. The forward: takes the value of the layer before, returns this layer's. Called once per stage program
-     * and for shape inference; must build the same operations each time it sees the same types. Pure but for `builder`.
-     */
+    /* Required. The forward: takes the value of the layer before, returns this layer's. Called whenever a graph is
+     * built: to check the model, then for each stage and size of micro-batch, by several threads at once. Must build
+     * the same operations each time it sees the same types. Pure but for `builder`. */
     gp_value (*forward)(const void *self, gp_builder *builder, gp_value input);
 
     /* Optional. FLOPs of forward + backward for this input, where the sum over the operations would mislead. */
@@ -149,6 +149,7 @@ GP_API gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss);
  * and the shapes. */
 GP_API gp_status gp_model_finish(gp_model *model);
 
+/* ---- questions to a finished model; a layer's number must be below the count ---- */
 GP_API size_t gp_model_layer_count(const gp_model *model);
 GP_API const char *gp_model_layer_kind(const gp_model *model, size_t layer);
 /* Parameters of the model, each shared one counted once. */
