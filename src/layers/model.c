@@ -32,6 +32,12 @@ size_t gp_activation_index(gp_dtype dtype) {
     return dtype == GP_BF16 ? 1 : 0;
 }
 
+/* What evaluation fills the last windows of a split with: such a target is no token of any vocabulary. */
+static void ignore_padding(gp_loss *loss) {
+    loss->cross_entropy.has_ignored = true;
+    loss->cross_entropy.ignored = -1;
+}
+
 gp_status gp_model_create(gp_model **model, gp_type sample) {
     *model = NULL;
     char text[160];
@@ -45,6 +51,7 @@ gp_status gp_model_create(gp_model **model, gp_type sample) {
     gp_model *created = gp_allocate(sizeof *created);
     if (!created) return GP_OUT_OF_MEMORY;
     created->sample = sample;
+    ignore_padding(&created->loss);
     *model = created;
     return GP_OK;
 }
@@ -93,6 +100,7 @@ gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss) {
     if (!(smoothing >= 0 && smoothing < 1))
         return gp_error(GP_INVALID, "label smoothing is %g: 0 or more and less than 1 is accepted", smoothing);
     model->loss = *loss;
+    if (!loss->cross_entropy.has_ignored) ignore_padding(&model->loss);
     return GP_OK;
 }
 
