@@ -105,6 +105,26 @@ GP_API void gp_plan_destroy(gp_plan *plan); /* accepts NULL */
 /* As a table for people, or JSON; freed with gp_text_free. */
 GP_API gp_status gp_plan_format(const gp_plan *plan, bool json, char **text);
 
+/* ---- profiles ---- */
+
+/* What a layer costs by itself, for the largest micro-batch. */
+typedef struct gp_profile_layer {
+    double forward, recompute, backward; /* seconds, medians; recompute: 0 when the mode is never */
+    double flops;                        /* of forward and backward */
+    int64_t parameters;                  /* declared by the layer */
+} gp_profile_layer;
+
+typedef struct gp_profile {
+    int64_t micro_batch; /* samples */
+    size_t layer_count;
+    gp_profile_layer *layers;
+} gp_profile;
+
+/* Measures every layer alone, on a device as `pipeline` describes it (NULL: the defaults). Takes a few runs of each
+ * layer. Errors as gp_plan_create. */
+GP_API gp_status gp_profile_create(gp_profile **profile, const gp_model *model, const gp_pipeline_options *pipeline);
+GP_API void gp_profile_destroy(gp_profile *profile); /* accepts NULL */
+
 /* ---- the trainer ---- */
 
 typedef struct gp_trainer gp_trainer;

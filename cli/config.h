@@ -1,0 +1,102 @@
+/* The configuration of a run: what the file and --set say, checked, with every default filled in. */
+#ifndef CLI_CONFIG_H
+#define CLI_CONFIG_H
+
+#include "config_document.h"
+#include "gpipe/train.h"
+
+typedef struct cli_integers {
+    int64_t *values;
+    size_t count;
+} cli_integers;
+
+/* One field a key (config_keys.c). Choices are numbers in the order of the table, which is that of the library's
+ * enumerations. */
+typedef struct cli_settings {
+    struct {
+        const char *name;
+        int64_t layers, heads, width, context, vocabulary;
+        double dropout;
+        bool tied, bias;
+        cli_integers shape;
+        int dtype;
+        int64_t input_vocabulary;
+        int loss;
+        double label_smoothing;
+    } model;
+    struct {
+        const char *text;
+        int tokenizer, sampling;
+        double validation;
+    } data;
+    struct {
+        int64_t partitions, replicas, micro_batches;
+        const char *schedule;
+        int recompute, granularity, balance;
+        cli_integers stages;
+        double report_after;
+    } pipeline;
+    struct {
+        int type, precision;
+        size_t memory;
+        int64_t threads;
+    } device;
+    struct {
+        int name;
+        double lr, betas[2], epsilon, weight_decay, momentum, clip;
+        bool nesterov;
+        struct {
+            int name;
+            int64_t warmup, every;
+            double min_lr, gamma;
+        } schedule;
+    } optimizer;
+    struct {
+        int64_t batch, steps, seed, eval_every, eval_windows;
+        const char *out;
+        int on_nan;
+        bool trace;
+    } train;
+    struct {
+        int64_t every, keep;
+    } checkpoint;
+} cli_settings;
+
+typedef struct cli_config {
+    cli_document document;
+    cli_settings settings;
+    bool custom;       /* model.layers is a list; otherwise model.name is of the zoo */
+    char *schedule;    /* text of the schedule file; NULL: settings.pipeline.schedule is a name */
+    size_t *stages;    /* pipeline.stages as the library wants them; NULL: none */
+} cli_config;
+
+/* Reads a file, applies the `sets` ("key=value") on top, checks everything against the table of keys. Errors: GP_INVALID
+ * naming file, line and key, what was found, what is accepted. Free it in any case. */
+gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count);
+void cli_config_free(cli_config *config);
+
+/* The node of a key, for messages; NULL when it is a default. */
+const cli_node *cli_config_node(const cli_config *config, const char *path);
+/* GP_INVALID with the place of the key (or of the file) in front. */
+gp_status cli_config_error(const cli_config *config, const char *path, const char *format, ...) GP_PRINTF(3, 4);
+
+/* The library's options; pointers are the configuration's. */
+void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options);
+void cli_config_optimizer(const cli_config *config, gp_optimizer_options *options);
+void cli_config_run(const cli_config *config, gp_run_options *options);
+
+/* Tokens of a window: what the data set is asked for. */
+int64_t cli_config_context(const cli_config *config);
+/* The tokenizer (NULL: `given` is one already, or there is none to make) and the data of a run. `tokenizer` may be NULL:
+ * it is made from the text. Errors name the key. The caller destroys the data set, then the tokenizer. */
+gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);
+/* Settles the vocabulary (the model's, at least the tokenizer's) and writes it into the settings. */
+gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer);
+/* The finished model. The caller destroys it. */
+gp_status cli_config_model(const cli_config *config, gp_model **model);
+
+/* The resolved configuration as YAML, which reads back to the same settings. `absolute`: paths of data no longer depend
+ * on the current folder. */
+gp_status cli_config_write(const cli_config *config, bool absolute, cli_text *text);
+
+#endif

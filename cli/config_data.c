@@ -1,0 +1,50 @@
+/* The data of a configuration: the corpus, its tokenizer, the vocabulary that the model must have. */
+#include <string.h>
+
+#include "config.h"
+
+int64_t cli_config_context(const cli_config *config) {
+    const cli_settings *s = &config->settings;
+    if (!config->custom) return s->model.context;
+    return s->model.shape.count == 1 ? s->model.shape.values[0] : 0;
+}
+
+gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
+    const cli_settings *s = &config->settings;
+    *dataset = NULL;
+    if (!s->data.text)
+        return cli_config_error(config, "data", "data.text is missing: the file, or a pattern of files, to learn from");
+    if (config->custom && (s->model.dtype != 0 || s->model.shape.count != 1))
+        return cli_config_error(config, "model.input",
+                                "model.input is not a row of tokens (shape: [tokens], dtype: i32), which is what data.text gives");
+    gp_text_options options = {
+        .size = sizeof options,
+        .text = s->data.text,
+        .tokenizer_kind = (gp_tokenizer_kind)s->data.tokenizer,
+        .tokenizer = tokenizer,
+        .validation = s->data.validation,
+        .context = cli_config_context(config),
+        .sampling = (gp_sampling)s->data.sampling,
+        .batch = s->train.batch,
+    };
+    gp_status status = gp_dataset_create_text(dataset, &options);
+    if (status != GP_INVALID) return status;
+    char message[640];
+    strncpy(message, gp_error_message(), sizeof message - 1);
+    message[sizeof message - 1] = '\0';
+    return cli_config_error(config, "data.text", "data: %s", message);
+}
+
+gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer) {
+    const char *path = config->custom ? "model.input.vocabulary" : "model.vocabulary";
+    int64_t *vocabulary = config->custom ? &config->settings.model.input_vocabulary : &config->settings.model.vocabulary;
+    int64_t tokens = tokenizer ? gp_tokenizer_vocabulary(tokenizer) : 0;
+    if (!tokenizer && config->settings.data.tokenizer == GP_TOKENIZER_BYTE) tokens = 256;
+    if (*vocabulary == 0) *vocabulary = tokens;
+    if (*vocabulary == 0 && !config->custom)
+        return cli_config_error(config, "model", "the vocabulary is not known: %s or data.text is needed", path);
+    if (*vocabulary < tokens)
+        return cli_config_error(config, path, "%s is %lld, but the tokenizer has %lld tokens: that many or more are accepted", path,
+                                (long long)*vocabulary, (long long)tokens);
+    return GP_OK;
+}

@@ -1,0 +1,236 @@
+/* One row a key. Later work adds rows and does not rename them. */
+#include "config_keys.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config_value.h"
+
+#define AT(field)  offsetof(cli_settings, field)
+#define MOST       2147483647.0
+#define MOST_STEPS 1e15
+
+#define INTEGER(path, field, use, least, most, standard, help)                                                        \
+    { path, CLI_KEY_INTEGER, use, AT(field), least, most, false, false, NULL, standard, help }
+#define NUMBER(path, field, use, least, most, above, below, standard, help)                                           \
+    { path, CLI_KEY_NUMBER, use, AT(field), least, most, above, below, NULL, standard, help }
+#define BOOLEAN(path, field, use, standard, help)                                                                      \
+    { path, CLI_KEY_BOOLEAN, use, AT(field), 0, 0, false, false, NULL, standard, help }
+#define TEXT(path, field, use, standard, help)                                                                         \
+    { path, CLI_KEY_TEXT, use, AT(field), 0, 0, false, false, NULL, standard, help }
+#define CHOICE(path, field, use, choices, standard, help)                                                              \
+    { path, CLI_KEY_CHOICE, use, AT(field), 0, 0, false, false, choices, standard, help }
+#define ANY CLI_USE_ALWAYS
+#define ZOO CLI_USE_ZOO
+#define OWN CLI_USE_LAYERS
+
+static const cli_key keys[] = {
+    TEXT("model.name", model.name, ZOO, NULL, "a model of the zoo: gpt2"),
+    INTEGER("model.layers", model.layers, ZOO, 1, MOST, "12", "transformer blocks"),
+    INTEGER("model.heads", model.heads, ZOO, 1, MOST, "12", "attention heads; they divide the width"),
+    INTEGER("model.width", model.width, ZOO, 1, MOST, "768", "elements of an activation"),
+    INTEGER("model.context", model.context, ZOO, 1, MOST, "1024", "tokens of a window"),
+    INTEGER("model.vocabulary", model.vocabulary, ZOO, 1, MOST, "", "number of tokens; default: the tokenizer's"),
+    NUMBER("model.dropout", model.dropout, ZOO, 0, 1, false, true, "0.0",
+           "probability of dropping an element, on embeddings, attention and residual branches"),
+    BOOLEAN("model.tied", model.tied, ZOO, "true", "the head uses the token embedding's weights"),
+    BOOLEAN("model.bias", model.bias, ZOO, "true", "linear layers and norms have a bias"),
+    {"model.layers", CLI_KEY_LAYERS, OWN, 0, 0, 0, false, false, NULL, NULL,
+     "instead of a name: a list of layers (see gpipe help layers), each \"kind: {options}\", or \"repeat: {times, "
+     "layers}\"; the word vocabulary stands for the number of tokens"},
+    {"model.input.shape", CLI_KEY_INTEGERS, OWN, AT(model.shape), 1, MOST, false, false, NULL, NULL,
+     "dimensions of a sample, for text the number of tokens of a window: [64]"},
+    CHOICE("model.input.dtype", model.dtype, OWN, "i32|f32", "i32", "elements of a sample: i32 for tokens"),
+    INTEGER("model.input.vocabulary", model.input_vocabulary, OWN, 1, MOST, "",
+            "number of tokens; default: the tokenizer's"),
+    CHOICE("model.loss.name", model.loss, OWN, "cross_entropy|squared_error", "cross_entropy",
+           "the loss behind the last layer"),
+    NUMBER("model.loss.label_smoothing", model.label_smoothing, OWN, 0, 1, false, true, "0.0",
+           "share of the target's probability that is spread over all classes (cross_entropy)"),
+
+    TEXT("data.text", data.text, ANY, "", "the corpus: a file, or a pattern such as texts/*.txt"),
+    CHOICE("data.tokenizer", data.tokenizer, ANY, "char|byte", "char",
+           "tokens are the text's characters, or the 256 bytes"),
+    NUMBER("data.validation", data.validation, ANY, 0, 1, false, true, "0.1",
+           "share of the tokens, from the end, that is kept for validation"),
+    CHOICE("data.sampling", data.sampling, ANY, "random|sequential", "random",
+           "windows from anywhere, or one after the other"),
+
+    INTEGER("pipeline.partitions", pipeline.partitions, ANY, 1, 16384, "1", "K: workers that the layers are cut over"),
+    INTEGER("pipeline.replicas", pipeline.replicas, ANY, 1, 1, "1", "copies of the pipeline; 1 in this version"),
+    INTEGER("pipeline.micro_batches", pipeline.micro_batches, ANY, 1, 1048576, "1",
+            "M: parts that each mini-batch is cut into"),
+    TEXT("pipeline.schedule", pipeline.schedule, ANY, "gpipe",
+         "gpipe, 1f1b, naive, or a file with a schedule (a path with / or ending in .txt)"),
+    CHOICE("pipeline.recompute", pipeline.recompute, ANY, "except_last|always|never", "except_last",
+           "for which micro-batches activations are thrown away and computed again"),
+    CHOICE("pipeline.granularity", pipeline.granularity, ANY, "stage|layer", "stage",
+           "what recomputation keeps: the input of a stage, or of each layer"),
+    CHOICE("pipeline.balance", pipeline.balance, ANY, "time|flops|parameters", "time",
+           "what the partitions share evenly: measured time, operations, or parameters"),
+    {"pipeline.stages", CLI_KEY_INTEGERS, ANY, AT(pipeline.stages), 1, MOST, false, false, NULL, "",
+     "layers of each partition by hand, for instance [3, 4]; default: by balance"},
+    NUMBER("pipeline.report_after", pipeline.report_after, ANY, 0, 1e9, true, false, "30",
+           "seconds after which a wait is reported: who waits for whom"),
+
+    CHOICE("device.type", device.type, ANY, "cpu|reference", "cpu",
+           "cpu, or reference: plain loops in double precision, for checking"),
+    CHOICE("device.precision", device.precision, ANY, "f32|bf16", "f32", "of activations and of weights in products"),
+    {"device.memory", CLI_KEY_BYTES, ANY, AT(device.memory), 0, 0, false, false, NULL, "none",
+     "limit of each worker, for instance 512MiB or 8GiB"},
+    INTEGER("device.threads", device.threads, ANY, 1, 4096, "1", "cores of each worker"),
+
+    CHOICE("optimizer.name", optimizer.name, ANY, "adamw|adam|sgd", "adamw", "how gradients become updates"),
+    NUMBER("optimizer.lr", optimizer.lr, ANY, 0, 1e9, true, false, "", "learning rate; default: 1e-3 (sgd: 1e-2)"),
+    {"optimizer.betas", CLI_KEY_PAIR, ANY, AT(optimizer.betas), 0, 1, true, true, NULL, "[0.9, 0.999]",
+     "decay of the two moments (adam, adamw)"},
+    NUMBER("optimizer.epsilon", optimizer.epsilon, ANY, 0, 1, true, false, "1e-8",
+           "added to the root of the second moment (adam, adamw)"),
+    NUMBER("optimizer.weight_decay", optimizer.weight_decay, ANY, 0, 1e9, false, false, "0.0",
+           "of parameters with two or more dimensions"),
+    NUMBER("optimizer.momentum", optimizer.momentum, ANY, 0, 1, false, true, "0.0", "of sgd"),
+    BOOLEAN("optimizer.nesterov", optimizer.nesterov, ANY, "false", "look ahead by the momentum (sgd)"),
+    NUMBER("optimizer.clip", optimizer.clip, ANY, 0, 1e30, false, false, "0.0",
+           "largest norm of the whole gradient; 0: no limit"),
+    CHOICE("optimizer.schedule.name", optimizer.schedule.name, ANY,
+           "constant|linear|cosine|step|exponential|inverse_sqrt", "constant",
+           "the learning rate after the warm-up"),
+    INTEGER("optimizer.schedule.warmup", optimizer.schedule.warmup, ANY, 0, MOST_STEPS, "0",
+            "steps in which the learning rate rises from 0"),
+    NUMBER("optimizer.schedule.min_lr", optimizer.schedule.min_lr, ANY, 0, 1e9, false, false, "0.0",
+           "the learning rate does not fall below it"),
+    INTEGER("optimizer.schedule.every", optimizer.schedule.every, ANY, 1, MOST_STEPS, "1",
+            "steps between two multiplications by gamma (step, exponential)"),
+    NUMBER("optimizer.schedule.gamma", optimizer.schedule.gamma, ANY, 0, 1, true, false, "0.1",
+           "factor of the learning rate (step, exponential)"),
+
+    INTEGER("train.batch", train.batch, ANY, 1, MOST, "8", "samples of a mini-batch"),
+    INTEGER("train.steps", train.steps, ANY, 1, MOST, "1000", "optimizer steps"),
+    INTEGER("train.seed", train.seed, ANY, 0, 9e15, "0", "of initial parameters, dropout and data"),
+    INTEGER("train.eval_every", train.eval_every, ANY, 0, MOST, "0",
+            "steps between evaluations; 0: only at the end"),
+    INTEGER("train.eval_windows", train.eval_windows, ANY, 0, MOST_STEPS, "0",
+            "windows of the evaluations on the way; 0: the whole split. The last one covers the whole split"),
+    TEXT("train.out", train.out, ANY, "", "run directory; default: runs/ and the configuration's name"),
+    CHOICE("train.on_nan", train.on_nan, ANY, "stop|skip", "stop",
+           "when loss or gradients are not finite: stop, or skip that update"),
+    BOOLEAN("train.trace", train.trace, ANY, "false",
+            "write trace.json: the last step's actions, for chrome://tracing or Perfetto"),
+
+    INTEGER("checkpoint.every", checkpoint.every, ANY, 0, MOST, "0",
+            "steps between checkpoints; 0: only at the end"),
+    INTEGER("checkpoint.keep", checkpoint.keep, ANY, 1, MOST, "2", "newest checkpoints kept, besides the best"),
+};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+const cli_key *cli_keys(size_t *count) {
+    *count = KEYS;
+    return keys;
+}
+
+static bool applies(const cli_key *key, bool custom) {
+    return key->use != (custom ? CLI_USE_ZOO : CLI_USE_LAYERS);
+}
+
+const cli_key *cli_key_find(const char *path, bool custom) {
+    for (size_t i = 0; i < KEYS; i++) {
+        if (applies(&keys[i], custom) && strcmp(keys[i].path, path) == 0) return &keys[i];
+    }
+    return NULL;
+}
+
+bool cli_key_is_group(const char *path, bool custom) {
+    size_t length = strlen(path);
+    for (size_t i = 0; i < KEYS; i++) {
+        if (applies(&keys[i], custom) && strncmp(keys[i].path, path, length) == 0 && keys[i].path[length] == '.')
+            return true;
+    }
+    return false;
+}
+
+static const char *leaf(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+/* Groups of a path that are the beginning of another one count as much as its last word: a key in the wrong group
+ * ("train.lr") is near to the right one, so is a misspelt one in the right group. */
+static size_t distance(const char *path, const char *known) {
+    size_t words = cli_edit_distance(leaf(path), leaf(known)), whole = cli_edit_distance(path, known);
+    return 3 * words + whole;
+}
+
+const char *cli_key_nearest(const char *path, bool custom) {
+    const char *nearest = NULL;
+    size_t best = 0;
+    static const char *const groups[] = {"model", "data", "pipeline", "device", "optimizer", "train", "checkpoint"};
+    if (!strchr(path, '.')) { /* a top-level key */
+        for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+            size_t here = cli_edit_distance(path, groups[i]);
+            if (nearest && here >= best) continue;
+            nearest = groups[i];
+            best = here;
+        }
+        if (best <= 3) return nearest;
+        nearest = NULL;
+    }
+    for (size_t i = 0; i < KEYS; i++) {
+        size_t here = distance(path, keys[i].path);
+        if (!applies(&keys[i], custom) || (nearest && here >= best)) continue;
+        nearest = keys[i].path;
+        best = here;
+    }
+    return nearest;
+}
+
+static void add_range(const cli_key *key, cli_text *text) {
+    bool open = key->high >= 1e9 || (key->type != CLI_KEY_NUMBER && key->high >= MOST);
+    if (key->low == key->high) {
+        cli_text_add(text, " %.10g", key->low);
+    } else if (open) {
+        cli_text_add(text, key->above ? " above %.10g" : ", %.10g or more", key->low);
+    } else {
+        cli_text_add(text, key->above ? " above %.10g" : " from %.10g", key->low);
+        cli_text_add(text, key->below ? " and below %.10g" : " to %.10g", key->high);
+    }
+}
+
+void cli_key_accepts(const cli_key *key, cli_text *text) {
+    char word[64];
+    switch (key->type) {
+    case CLI_KEY_INTEGER:
+        cli_text_add(text, key->low == key->high ? "only" : "an integer");
+        add_range(key, text);
+        break;
+    case CLI_KEY_NUMBER:
+        cli_text_add(text, "a number");
+        add_range(key, text);
+        break;
+    case CLI_KEY_BOOLEAN:
+        cli_text_add(text, "true or false");
+        break;
+    case CLI_KEY_TEXT:
+        cli_text_add(text, "a text");
+        break;
+    case CLI_KEY_CHOICE:
+        for (int i = 0; *cli_choice_word(key->choices, i, word, sizeof word); i++)
+            cli_text_add(text, "%s%s", i ? ", " : "one of ", word);
+        break;
+    case CLI_KEY_BYTES:
+        cli_text_add(text, "bytes with a unit, for instance 512MiB or 8GiB, or none");
+        break;
+    case CLI_KEY_PAIR:
+        cli_text_add(text, "a list of two numbers");
+        add_range(key, text);
+        break;
+    case CLI_KEY_INTEGERS:
+        cli_text_add(text, "a list of integers");
+        add_range(key, text);
+        break;
+    case CLI_KEY_LAYERS:
+        cli_text_add(text, "a list of layers");
+        break;
+    }
+}

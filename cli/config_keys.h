@@ -1,0 +1,45 @@
+/* The table of keys: the only place that knows what a configuration may hold. Checking, writing, `gpipe help config`,
+ * the man page and completion are made of it. */
+#ifndef CLI_CONFIG_KEYS_H
+#define CLI_CONFIG_KEYS_H
+
+#include "config.h"
+
+typedef enum cli_key_type {
+    CLI_KEY_INTEGER,  /* int64_t */
+    CLI_KEY_NUMBER,   /* double */
+    CLI_KEY_BOOLEAN,  /* bool */
+    CLI_KEY_TEXT,     /* const char * */
+    CLI_KEY_CHOICE,   /* int, the place among `choices` */
+    CLI_KEY_BYTES,    /* size_t */
+    CLI_KEY_PAIR,     /* double[2] */
+    CLI_KEY_INTEGERS, /* cli_integers, each within the range */
+    CLI_KEY_LAYERS    /* a list that config_model.c reads */
+} cli_key_type;
+
+/* Which models have the key. */
+typedef enum cli_key_use { CLI_USE_ALWAYS, CLI_USE_ZOO, CLI_USE_LAYERS } cli_key_use;
+
+typedef struct cli_key {
+    const char *path;
+    cli_key_type type;
+    cli_key_use use;
+    size_t offset;       /* in cli_settings */
+    double low, high;    /* of numbers: what is accepted */
+    bool above, below;   /* low, high themselves are not accepted */
+    const char *choices; /* "a|b|c" */
+    const char *standard; /* default, as YAML; NULL: required; "": see the help */
+    const char *help;
+} cli_key;
+
+const cli_key *cli_keys(size_t *count);
+/* NULL when there is none. */
+const cli_key *cli_key_find(const char *path, bool custom);
+/* Whether a key lies below `path` ("optimizer", "optimizer.schedule"). */
+bool cli_key_is_group(const char *path, bool custom);
+/* The nearest known path to an unknown one, or NULL. */
+const char *cli_key_nearest(const char *path, bool custom);
+/* For messages and help: "an integer, 1 or more", "one of a, b, c". */
+void cli_key_accepts(const cli_key *key, cli_text *text);
+
+#endif

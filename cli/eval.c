@@ -1,0 +1,85 @@
+/* gpipe eval: the loss of a run's weights over a whole split, or over another text. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "commands.h"
+#include "message.h"
+#include "session.h"
+
+typedef struct eval_result {
+    const char *split, *unit; /* "character", "byte", "token" */
+    double loss;
+    int64_t tokens;
+} eval_result;
+
+static gp_status print(const eval_result *result, bool json) {
+    double perplexity = exp(result->loss), bits = result->loss / log(2.0);
+    if (!json) {
+        bool written = printf("%s loss %.6f  perplexity %.4f  %.4f bits per %s  over %lld tokens\n", result->split, result->loss,
+                              perplexity, bits, result->unit, (long long)result->tokens) > 0;
+        return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    }
+    char key[40];
+    snprintf(key, sizeof key, "bits_per_%s", result->unit);
+    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I}", "split", result->split, "loss", result->loss, "perplexity", perplexity,
+                               key, bits, "tokens", (json_int_t)result->tokens);
+    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
+    json_decref(object);
+    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+}
+
+static gp_status evaluate(cli_session *session, const cli_arguments *arguments, bool other_text) {
+    int split = other_text && !cli_given_value(arguments, "split") ? GP_SPLIT_TRAIN : GP_SPLIT_VALIDATION;
+    const char *checkpoint = cli_given_value(arguments, "checkpoint");
+    gp_status status = cli_given_choice(arguments, "split", "train|validation", &split);
+    if (status != GP_OK) return status;
+    int64_t tokens = gp_dataset_tokens(session->dataset, (gp_split)split);
+    if (tokens < 2)
+        return gp_error(GP_INVALID, "there is no %s split: data.validation is %g", split ? "validation" : "train",
+                        session->config.settings.data.validation);
+    status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest",
+                                      session->config.settings.train.batch);
+    eval_result result = {.tokens = tokens - 1};
+    if (status == GP_OK)
+        status = gp_trainer_evaluate_split(session->trainer, session->dataset, (gp_split)split, 0, &result.loss);
+    if (status != GP_OK) return status;
+    bool whole = other_text && !cli_given_value(arguments, "split");
+    result.split = whole ? "text" : split == GP_SPLIT_TRAIN ? "train" : "validation";
+    result.unit = gp_tokenizer_kind_of(session->tokenizer) == GP_TOKENIZER_CHAR ? "character" : "byte";
+    return print(&result, cli_given_flag(arguments, "json"));
+}
+
+static int run(const cli_arguments *arguments) {
+    cli_session session;
+    const char *text = cli_given_value(arguments, "data");
+    bool all_of_it = text && !cli_given_value(arguments, "split");
+    gp_status status = cli_session_open_run(&session, arguments->words[0], arguments, text, all_of_it, CLI_DATA_NEEDED);
+    if (status == GP_OK) status = evaluate(&session, arguments, text != NULL);
+    int exit_status = status == GP_OK ? 0 : cli_fail(status);
+    cli_session_close(&session);
+    return exit_status;
+}
+
+static const cli_option options[] = {
+    {"split", 0, "train|validation", CLI_WORDS, "which part of the data (default: validation)"},
+    {"data", 0, "PATH", CLI_FILE, "another text, or pattern of texts; without --split all of it is used"},
+    {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
+    CLI_OPTION_SET,
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_eval = {
+    .name = "eval",
+    .arguments = "DIR",
+    .least = 1,
+    .most = 1,
+    .kind = CLI_FOLDER,
+    .summary = "loss of a run's weights over a whole split",
+    .description = "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits per character or "
+                   "byte. The configuration, the vocabulary and the weights are the run directory's; the keys of pipeline and device "
+                   "may be set to others and change nothing but the speed.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,87 @@
+/* Redrawn at most ten times a second; a plain line about every five seconds and at evaluations. */
+#include "progress.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "message.h"
+
+static const double redraw_every = 0.1, line_every = 5.0, newest = 0.1; /* share of the newest step in averages */
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static const char *duration(double seconds, char *text, size_t size) {
+    long long whole = (long long)(seconds + 0.5);
+    if (whole >= 3600) {
+        snprintf(text, size, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
+    } else if (whole >= 60) {
+        snprintf(text, size, "%lldm%02llds", whole / 60, whole % 60);
+    } else {
+        snprintf(text, size, "%llds", whole);
+    }
+    return text;
+}
+
+/* 1234567 -> "1.23M" */
+static const char *rate(double value, char *text, size_t size) {
+    const char *unit = value >= 1e6 ? "M" : value >= 1e3 ? "k" : "";
+    double scaled = value >= 1e6 ? value / 1e6 : value >= 1e3 ? value / 1e3 : value;
+    snprintf(text, size, "%.3g%s", scaled, unit);
+    return text;
+}
+
+void cli_progress_start(cli_progress *progress, int64_t steps, const gp_plan *plan) {
+    *progress = (cli_progress){.steps = steps, .last_step = now()};
+    progress->last_line = progress->last_step;
+    for (size_t w = 0; w < plan->worker_count; w++) {
+        if (plan->workers[w].bytes.total > progress->memory) progress->memory = plan->workers[w].bytes.total;
+    }
+}
+
+static double smooth(double average, double value, bool first) {
+    return first ? value : average + newest * (value - average);
+}
+
+static void measure(cli_progress *progress, const gp_step_metrics *metrics, double time) {
+    double seconds = metrics->seconds > 0 ? metrics->seconds : 1e-9;
+    progress->step_seconds = smooth(progress->step_seconds, time - progress->last_step, metrics->step <= 2);
+    progress->tokens_per_second = smooth(progress->tokens_per_second, (double)metrics->tokens / seconds, metrics->step <= 2);
+    progress->last_step = time;
+}
+
+static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, char *line, size_t size) {
+    char tokens[16], left[24], memory[16];
+    double remaining = progress->step_seconds * (double)(progress->steps - metrics->step);
+    snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s a worker  %s left", (long long)metrics->step,
+             (long long)progress->steps, metrics->loss, rate(progress->tokens_per_second, tokens, sizeof tokens),
+             100 * metrics->bubble, gp_bytes_format(progress->memory, memory, sizeof memory),
+             duration(remaining, left, sizeof left));
+}
+
+void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation) {
+    double time = now();
+    char line[256];
+    measure(progress, metrics, time);
+    line_of(progress, metrics, line, sizeof line);
+    if (!metrics->finite)
+        cli_message(GP_LOG_WARNING, "step %lld: not finite, no update is made: %s", (long long)metrics->step, metrics->fault);
+    if (has_validation) {
+        cli_message(GP_LOG_INFO, "%s  validation loss %.4f", line, validation);
+    } else if (!cli_live_possible() && time - progress->last_line >= line_every) {
+        cli_message(GP_LOG_INFO, "%s", line);
+    } else if (cli_message_shows(GP_LOG_DEBUG)) {
+        cli_message(GP_LOG_DEBUG, "%s", line);
+    }
+    if (has_validation || time - progress->last_line >= line_every) progress->last_line = time;
+    if (!cli_live_possible() || time - progress->last_drawn < redraw_every) return;
+    progress->last_drawn = time;
+    cli_live(line);
+}
+
+void cli_progress_end(void) {
+    cli_live("");
+}

@@ -1,0 +1,22 @@
+/* How training goes, step by step: a live line on a terminal, plain lines elsewhere. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include "gpipe/train.h"
+
+typedef struct cli_progress {
+    int64_t steps;
+    size_t memory;          /* of the worker that needs most */
+    double last_step;       /* seconds of the clock */
+    double last_line;       /* when a line was last written */
+    double last_drawn;
+    double step_seconds;    /* smoothed, evaluations and all else included */
+    double tokens_per_second; /* smoothed */
+} cli_progress;
+
+void cli_progress_start(cli_progress *progress, int64_t steps, const gp_plan *plan);
+void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation);
+/* Takes the live line away. */
+void cli_progress_end(void);
+
+#endif

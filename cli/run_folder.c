@@ -1,0 +1,138 @@
+/* A run never overwrites another one unless it is told to; then only files that gpipe itself writes are removed. */
+#include "run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "message.h"
+
+/* ---- removing a former run ---- */
+
+static void remove_in(const char *folder, const char *name) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (length > 0 && (size_t)length < sizeof path) unlink(path);
+}
+
+static void remove_checkpoints(const char *run) {
+    char folder[4096], path[8192];
+    snprintf(folder, sizeof folder, "%s/checkpoints", run);
+    DIR *list = opendir(folder);
+    if (!list) return;
+    for (struct dirent *entry; (entry = readdir(list));) {
+        bool step = strncmp(entry->d_name, "step-", 5) == 0 || strncmp(entry->d_name, ".step-", 6) == 0;
+        bool link = strcmp(entry->d_name, "latest") == 0 || strcmp(entry->d_name, "best") == 0;
+        if (link) remove_in(folder, entry->d_name);
+        if (!step) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        remove_in(path, "model.safetensors");
+        rmdir(path);
+    }
+    closedir(list);
+    rmdir(folder);
+}
+
+static void remove_run(const char *run) {
+    static const char *const files[] = {"config.yaml", "tokenizer.json", "metrics.jsonl", "report.json", "trace.json", "log.txt"};
+    remove_checkpoints(run);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        remove_in(run, files[i]);
+}
+
+/* ---- making the folder ---- */
+
+static bool has_entries(const char *path) {
+    DIR *list = opendir(path);
+    bool found = false;
+    if (!list) return false;
+    for (struct dirent *entry; !found && (entry = readdir(list));)
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(list);
+    return found;
+}
+
+static bool is_run(const char *path) {
+    char config[4096];
+    struct stat information;
+    int length = snprintf(config, sizeof config, "%s/config.yaml", path);
+    return length > 0 && (size_t)length < sizeof config && stat(config, &information) == 0;
+}
+
+static gp_status make_parents(const char *path, bool *made) {
+    char part[4096];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part) return gp_error(GP_INVALID, "train.out is empty or too long a path");
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0') continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        *made = mkdir(part, 0777) == 0;
+        if (!*made && errno != EEXIST)
+            return gp_error(GP_INVALID, "train.out: %s could not be created: %s", part, strerror(errno));
+    }
+    return GP_OK;
+}
+
+gp_status cli_run_folder_prepare(const char *path, bool force, bool *made) {
+    struct stat information;
+    *made = false;
+    bool exists = stat(path, &information) == 0;
+    if (exists && !S_ISDIR(information.st_mode))
+        return gp_error(GP_INVALID, "train.out: %s is not a directory; choose another one with --out DIR", path);
+    if (exists && has_entries(path)) {
+        if (!force)
+            return gp_error(GP_INVALID,
+                            "%s exists and is not empty: choose another run directory with --out DIR (or --set train.out=DIR), "
+                            "or replace the run in it with --force", path);
+        if (!is_run(path))
+            return gp_error(GP_INVALID, "%s is not a run of gpipe (there is no config.yaml in it): --force replaces only runs; "
+                            "choose another run directory with --out DIR", path);
+        remove_run(path);
+    }
+    gp_status status = make_parents(path, made);
+    if (status == GP_OK && access(path, W_OK | X_OK) != 0)
+        status = gp_error(GP_INVALID, "train.out: %s cannot be written to: %s", path, strerror(errno));
+    return status;
+}
+
+/* ---- describing the run ---- */
+
+static FILE *open_in(const char *folder, const char *name) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "w") : NULL;
+    if (!file) gp_error(GP_IO, "%s/%s could not be written: %s", folder, name, strerror(errno));
+    return file;
+}
+
+static gp_status write_config(const char *folder, const cli_config *config) {
+    cli_text text = {0};
+    gp_status status = cli_config_write(config, true, &text);
+    FILE *file = status == GP_OK ? open_in(folder, "config.yaml") : NULL;
+    if (status == GP_OK && !file) status = GP_IO;
+    if (file) {
+        bool written = fputs(text.text, file) >= 0;
+        written = fclose(file) == 0 && written;
+        if (!written) status = gp_error(GP_IO, "%s/config.yaml could not be written: %s", folder, strerror(errno));
+    }
+    cli_text_free(&text);
+    return status;
+}
+
+gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log) {
+    char tokenizer[4096];
+    *log = NULL;
+    gp_status status = write_config(path, &session->config);
+    int length = snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
+    if (length < 0 || (size_t)length >= sizeof tokenizer) return gp_error(GP_INVALID, "the path %s is too long", path);
+    if (status == GP_OK) status = gp_tokenizer_save(gp_dataset_tokenizer(session->dataset), tokenizer);
+    if (status != GP_OK) return status;
+    *log = open_in(path, "log.txt");
+    if (!*log) return GP_IO;
+    cli_message_log(*log);
+    return GP_OK;
+}

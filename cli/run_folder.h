@@ -1,0 +1,16 @@
+/* The run directory: refused, made, filled with what describes the run. */
+#ifndef CLI_RUN_FOLDER_H
+#define CLI_RUN_FOLDER_H
+
+#include <stdio.h>
+
+#include "session.h"
+
+/* Whether a run may go to `path`: not there, empty, or (with `force`) a former run, whose files are removed. Parents are
+ * made. *made: the folder itself is new. Errors: GP_INVALID saying what to do instead. */
+gp_status cli_run_folder_prepare(const char *path, bool force, bool *made);
+/* Writes config.yaml and tokenizer.json and opens log.txt, to which messages then go; the caller closes it after
+ * cli_message_log(NULL). */
+gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log);
+
+#endif

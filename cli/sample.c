@@ -1,0 +1,111 @@
+/* gpipe sample: text from a run's weights, on stdout as it comes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "message.h"
+#include "session.h"
+
+typedef struct encoded_prompt {
+    const char *text;
+    int32_t *ids;
+    size_t count;
+} encoded_prompt;
+
+typedef struct token_writer {
+    const gp_tokenizer *tokenizer;
+    gp_status status;
+} token_writer;
+
+/* Without a prompt the model begins a line. */
+static gp_status encode(const cli_session *session, const cli_arguments *arguments, encoded_prompt *prompt) {
+    const char *given = cli_given_value(arguments, "prompt");
+    prompt->text = given ? given : "\n";
+    size_t bytes = strlen(prompt->text);
+    if (bytes == 0) return gp_error(GP_INVALID, "--prompt is empty; at least one character is needed");
+    prompt->ids = malloc(bytes * sizeof *prompt->ids);
+    if (!prompt->ids) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    gp_status status = gp_tokenizer_encode(session->tokenizer, prompt->text, bytes, prompt->ids, bytes, &prompt->count);
+    return gp_error_within(status, "--prompt");
+}
+
+static bool write_token(void *user, int32_t token) {
+    token_writer *writer = user;
+    char text[64];
+    size_t bytes = 0;
+    if (token >= gp_tokenizer_vocabulary(writer->tokenizer)) return true; /* the model's vocabulary may be larger */
+    writer->status = gp_tokenizer_decode(writer->tokenizer, &token, 1, text, sizeof text, &bytes);
+    if (writer->status != GP_OK) return false;
+    if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0)
+        writer->status = gp_error(GP_IO, "stdout could not be written: %s", strerror(errno));
+    return writer->status == GP_OK;
+}
+
+static gp_status read_options(const cli_arguments *arguments, int64_t *tokens, gp_generate_options *options) {
+    int64_t seed = 0;
+    gp_status status = cli_given_integer(arguments, "tokens", 0, 1000000000, tokens);
+    if (status == GP_OK) status = cli_given_integer(arguments, "seed", 0, INT64_MAX, &seed);
+    if (status == GP_OK) status = cli_given_integer(arguments, "top-k", 0, INT32_MAX, &options->top_k);
+    if (status == GP_OK) status = cli_given_number(arguments, "temperature", 0, 1000, &options->temperature);
+    if (status == GP_OK) status = cli_given_number(arguments, "top-p", 0, 1, &options->top_p);
+    options->seed = (uint64_t)seed;
+    return status;
+}
+
+static gp_status sample(cli_session *session, const cli_arguments *arguments, const gp_generate_options *options, int64_t tokens) {
+    const char *checkpoint = cli_given_value(arguments, "checkpoint");
+    encoded_prompt prompt = {0};
+    token_writer writer = {.tokenizer = session->tokenizer};
+    gp_status status = encode(session, arguments, &prompt);
+    if (status == GP_OK) {
+        session->config.settings.pipeline.micro_batches = 1;
+        status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest", 1);
+    }
+    if (status == GP_OK && cli_given_value(arguments, "prompt")) fputs(prompt.text, stdout);
+    if (status == GP_OK)
+        status = gp_trainer_generate(session->trainer, prompt.ids, (int64_t)prompt.count, tokens, options, write_token, &writer);
+    if (status == GP_OK) status = writer.status;
+    if (status == GP_OK && (puts("") < 0 || fflush(stdout) != 0)) status = gp_error(GP_IO, "stdout could not be written");
+    free(prompt.ids);
+    return status;
+}
+
+static int run(const cli_arguments *arguments) {
+    cli_session session = {0};
+    gp_generate_options generate = {.temperature = 0.8};
+    int64_t tokens = 200;
+    gp_status status = read_options(arguments, &tokens, &generate);
+    if (status == GP_OK)
+        status = cli_session_open_run(&session, arguments->words[0], arguments, NULL, false, CLI_DATA_UNUSED);
+    if (status == GP_OK) status = sample(&session, arguments, &generate, tokens);
+    int result = status == GP_OK ? 0 : cli_fail(status);
+    cli_session_close(&session);
+    return result;
+}
+
+static const cli_option options[] = {
+    {"prompt", 'p', "TEXT", CLI_ANY, "what the text begins with (default: a line end, which is not printed)"},
+    {"tokens", 'n', "N", CLI_ANY, "how many tokens follow (default: 200)"},
+    {"temperature", 't', "T", CLI_ANY, "0: the likeliest token each time (default: 0.8)"},
+    {"top-k", 0, "K", CLI_ANY, "choose among the K likeliest tokens; 0: all (default)"},
+    {"top-p", 0, "P", CLI_ANY, "choose among the likeliest tokens that together have probability P (default: 1)"},
+    {"seed", 0, "N", CLI_ANY, "the same seed gives the same text (default: 0)"},
+    {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
+    CLI_OPTION_SET,
+};
+
+const cli_command cli_sample = {
+    .name = "sample",
+    .arguments = "DIR",
+    .least = 1,
+    .most = 1,
+    .kind = CLI_FOLDER,
+    .summary = "write text with a run's weights",
+    .description = "Writes text with the weights of a run directory, token by token, through as many partitions as the run had "
+                   "(--set pipeline.partitions=1 changes that and not the text).",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

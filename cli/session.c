@@ -1,0 +1,124 @@
+/* Opening and closing what commands work with, always in the same order. */
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "message.h"
+
+/* ---- batches ---- */
+
+static gp_type batch_of(gp_type sample, int64_t samples) {
+    gp_type type = {.dtype = sample.dtype, .shape = {.rank = sample.shape.rank + 1, .dims = {samples}}};
+    for (int d = 0; d < sample.shape.rank && d + 1 < GP_MAX_RANK; d++)
+        type.shape.dims[d + 1] = sample.shape.dims[d];
+    return type;
+}
+
+gp_status cli_batch_create(cli_batch *batch, const gp_dataset *dataset, int64_t samples) {
+    memset(batch, 0, sizeof *batch);
+    gp_status status = gp_tensor_create(&batch->inputs, batch_of(gp_dataset_input_type(dataset), samples));
+    if (status != GP_OK) return status;
+    return gp_tensor_create(&batch->targets, batch_of(gp_dataset_target_type(dataset), samples));
+}
+
+void cli_batch_destroy(cli_batch *batch) {
+    gp_tensor_destroy(&batch->inputs);
+    gp_tensor_destroy(&batch->targets);
+}
+
+/* ---- sessions ---- */
+
+gp_status cli_session_check_types(const cli_session *session) {
+    gp_type input = gp_model_input_type(session->model), target = gp_model_target_type(session->model);
+    gp_type inputs = gp_dataset_input_type(session->dataset), targets = gp_dataset_target_type(session->dataset);
+    char wanted[96], found[96];
+    if (!gp_type_equal(input, inputs))
+        return cli_config_error(&session->config, "model", "a sample of the model is %s, but the data gives %s",
+                                gp_type_format(input, wanted, sizeof wanted), gp_type_format(inputs, found, sizeof found));
+    if (!gp_type_equal(target, targets))
+        return cli_config_error(&session->config, "model", "the loss wants targets of %s a sample, but the data gives %s",
+                                gp_type_format(target, wanted, sizeof wanted), gp_type_format(targets, found, sizeof found));
+    return GP_OK;
+}
+
+static bool needs_data(const cli_session *session, cli_data_use use) {
+    const cli_settings *s = &session->config.settings;
+    int64_t vocabulary = session->config.custom ? s->model.input_vocabulary : s->model.vocabulary;
+    if (use != CLI_DATA_FOR_VOCABULARY) return use == CLI_DATA_NEEDED;
+    return vocabulary == 0 && s->data.text && s->data.tokenizer != GP_TOKENIZER_BYTE && !session->tokenizer;
+}
+
+static gp_status open_rest(cli_session *session, cli_data_use use) {
+    gp_status status = GP_OK;
+    const gp_tokenizer *tokenizer = session->tokenizer;
+    if (needs_data(session, use)) {
+        status = cli_config_data(&session->config, tokenizer, &session->dataset);
+        if (status == GP_OK) tokenizer = gp_dataset_tokenizer(session->dataset);
+    }
+    if (status == GP_OK) status = cli_config_vocabulary(&session->config, tokenizer);
+    if (status == GP_OK) status = cli_config_model(&session->config, &session->model);
+    if (status == GP_OK && session->dataset) status = cli_session_check_types(session);
+    return status;
+}
+
+gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data) {
+    memset(session, 0, sizeof *session);
+    gp_status status = cli_config_load(&session->config, path, arguments->sets, arguments->set_count);
+    return status == GP_OK ? open_rest(session, data) : status;
+}
+
+gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, const char *text,
+                               bool all_of_it, cli_data_use data) {
+    memset(session, 0, sizeof *session);
+    cli_arena arena = {0};
+    struct stat information;
+    const char *config = cli_arena_format(&arena, "%s/config.yaml", folder);
+    const char *tokenizer = cli_arena_format(&arena, "%s/tokenizer.json", folder);
+    gp_status status = config && tokenizer ? GP_OK : GP_OUT_OF_MEMORY;
+    if (status == GP_OK && stat(config, &information) != 0)
+        status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
+    if (status == GP_OK) status = cli_config_load(&session->config, config, arguments->sets, arguments->set_count);
+    if (status == GP_OK && text) session->config.settings.data.text = text;
+    if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
+    if (status == GP_OK) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
+    if (status == GP_OK) status = open_rest(session, data);
+    cli_arena_free(&arena);
+    return status;
+}
+
+gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch) {
+    gp_pipeline_options pipeline;
+    char path[4096];
+    struct stat information;
+    cli_config_pipeline(&session->config, &pipeline);
+    pipeline.batch = batch;
+    pipeline.balance = GP_BALANCE_PARAMETERS; /* nothing is measured first */
+    pipeline.schedule_text = NULL;            /* a file's schedule is for training steps */
+    bool is_file = strlen(checkpoint) > 12 && strcmp(checkpoint + strlen(checkpoint) - 12, ".safetensors") == 0;
+    int length = is_file ? snprintf(path, sizeof path, "%s", checkpoint)
+                         : snprintf(path, sizeof path, "%s/checkpoints/%s/model.safetensors", folder, checkpoint);
+    if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", folder);
+    if (stat(path, &information) != 0)
+        return gp_error(GP_INVALID, "there are no weights at %s; --checkpoint takes latest, best, step-N or a .safetensors file", path);
+    gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, NULL, 0);
+    return status == GP_OK ? gp_trainer_load(session->trainer, path) : status;
+}
+
+void cli_session_close(cli_session *session) {
+    gp_trainer_destroy(session->trainer);
+    gp_model_destroy(session->model);
+    gp_dataset_destroy(session->dataset);
+    gp_tokenizer_destroy(session->tokenizer);
+    cli_config_free(&session->config);
+    memset(session, 0, sizeof *session);
+}
+
+gp_status cli_print_text(char *text) {
+    bool written = text && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
+    gp_text_free(text);
+    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+}

@@ -1,0 +1,187 @@
+/* gpipe train: a whole run. Messages, the plan and progress go to stderr, the result to stdout. */
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "gpipe/device.h"
+#include "message.h"
+#include "progress.h"
+#include "run_folder.h"
+#include "session.h"
+
+/* The signal that asked to finish, 0: none. Signal handlers have no other way to speak. */
+static volatile sig_atomic_t asked_by = 0;
+
+/* The first signal asks the run to finish its step; the second one ends the program at once. */
+static void on_signal(int number) {
+    static const char message[] = "\ngpipe: finishing this step and writing the weights; once more ends at once\n";
+    asked_by = number;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+}
+
+static void listen_to_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static bool on_step(void *user, const gp_step_metrics *metrics, bool has_validation, double validation) {
+    cli_progress_step(user, metrics, has_validation, validation);
+    return asked_by == 0;
+}
+
+/* What the machine offers, and what will run slowly. */
+static void describe_machine(const cli_config *config) {
+    gp_machine machine = {0};
+    char memory[16];
+    if (gp_machine_describe(&machine) != GP_OK) return;
+    const cli_settings *s = &config->settings;
+    cli_message(GP_LOG_INFO, "machine: %s, %d cores, %s; products by %s, own kernels %s, bf16 by %s", machine.processor,
+                machine.cores, gp_bytes_format(machine.memory, memory, sizeof memory), machine.products, machine.kernels,
+                machine.bf16_route);
+    int64_t wanted = s->pipeline.partitions * s->device.threads;
+    if (wanted > machine.cores)
+        cli_message(GP_LOG_WARNING, "%lld workers of %lld threads share %d cores: they will take turns",
+                    (long long)s->pipeline.partitions, (long long)s->device.threads, machine.cores);
+    if (s->device.type == GP_DEVICE_REFERENCE)
+        cli_message(GP_LOG_WARNING, "device.type is reference: plain loops in double precision, for checking only");
+    if (s->device.precision == 1 && !machine.amx_bf16)
+        cli_message(GP_LOG_WARNING, "this processor has no AMX: bf16 runs by %s", machine.bf16_route);
+}
+
+static gp_status show_plan(const cli_session *session) {
+    const cli_settings *s = &session->config.settings;
+    char *table = NULL;
+    gp_status status = gp_plan_format(gp_trainer_plan(session->trainer), false, &table);
+    if (status != GP_OK) return status;
+    cli_message(GP_LOG_INFO, "data: %s, %lld tokens for training, %lld for validation, vocabulary %d", s->data.text,
+                (long long)gp_dataset_tokens(session->dataset, GP_SPLIT_TRAIN),
+                (long long)gp_dataset_tokens(session->dataset, GP_SPLIT_VALIDATION),
+                gp_tokenizer_vocabulary(gp_dataset_tokenizer(session->dataset)));
+    cli_message(GP_LOG_INFO, "plan: %lld partitions, %lld micro-batches of a batch of %lld, schedule %s\n%s",
+                (long long)s->pipeline.partitions, (long long)s->pipeline.micro_batches, (long long)s->train.batch,
+                s->pipeline.schedule, table);
+    gp_text_free(table);
+    return GP_OK;
+}
+
+/* ---- the result ---- */
+
+static gp_status print_json(const cli_session *session, double validation) {
+    char *text = NULL;
+    gp_status status = gp_trainer_report_format(session->trainer, true, &text);
+    if (status != GP_OK) return status;
+    json_t *report = json_loads(text, 0, NULL);
+    gp_text_free(text);
+    json_t *result = json_pack("{s:s, s:I, s:o, s:o}", "out", session->config.settings.train.out, "steps",
+                               (json_int_t)gp_trainer_step_count(session->trainer), "validation_loss",
+                               isfinite(validation) ? json_real(validation) : json_null(), "report", report);
+    bool written = result && json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
+    json_decref(result);
+    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+}
+
+static gp_status print_table(const cli_session *session, double validation) {
+    char *text = NULL;
+    gp_status status = gp_trainer_report_format(session->trainer, false, &text);
+    if (status != GP_OK) return status;
+    if (isfinite(validation)) printf("validation loss %.4f after %lld steps\n\n", validation, (long long)gp_trainer_step_count(session->trainer));
+    return cli_print_text(text);
+}
+
+/* ---- the run ---- */
+
+/* Everything that can be wrong is found before the first step. */
+static gp_status prepare(cli_session *session, const cli_arguments *arguments, bool *made) {
+    const char *out = cli_given_value(arguments, "out");
+    gp_status status = cli_session_open(session, arguments->words[0], arguments, CLI_DATA_NEEDED);
+    if (status != GP_OK) return status;
+    if (out) session->config.settings.train.out = out;
+    return cli_run_folder_prepare(session->config.settings.train.out, cli_given_flag(arguments, "force"), made);
+}
+
+static gp_status create_trainer(cli_session *session) {
+    gp_pipeline_options pipeline;
+    gp_optimizer_options optimizer;
+    cli_config_pipeline(&session->config, &pipeline);
+    cli_config_optimizer(&session->config, &optimizer);
+    return gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer, session->config.settings.train.steps);
+}
+
+static gp_status train(cli_session *session, double *validation) {
+    cli_progress progress;
+    gp_run_options run;
+    cli_config_run(&session->config, &run);
+    run.on_step = on_step;
+    run.user = &progress;
+    listen_to_signals();
+    cli_progress_start(&progress, run.steps, gp_trainer_plan(session->trainer));
+    gp_status status = gp_trainer_run(session->trainer, session->dataset, &run, validation);
+    cli_progress_end();
+    return status;
+}
+
+static int finish(gp_status status) {
+    if (status == GP_OK) return 0;
+    int result = cli_fail(status);
+    return status == GP_INTERRUPTED && asked_by != 0 ? 128 + (int)asked_by : result;
+}
+
+static int run(const cli_arguments *arguments) {
+    cli_session session;
+    FILE *log = NULL;
+    bool made = false, started = false;
+    double validation = NAN;
+    gp_status status = prepare(&session, arguments, &made);
+    if (status == GP_OK) {
+        describe_machine(&session.config);
+        status = create_trainer(&session);
+    }
+    if (status == GP_OK) status = cli_run_folder_describe(session.config.settings.train.out, &session, &log);
+    if (status == GP_OK) status = show_plan(&session);
+    started = status == GP_OK;
+    if (started) status = train(&session, &validation);
+    if (status == GP_OK) {
+        cli_message(GP_LOG_INFO, "the run is in %s", session.config.settings.train.out);
+        status = cli_given_flag(arguments, "json") ? print_json(&session, validation) : print_table(&session, validation);
+    }
+    int result = finish(status);
+    cli_message_log(NULL);
+    if (log) fclose(log);
+    if (made && !log) rmdir(session.config.settings.train.out); /* nothing was written */
+    cli_session_close(&session);
+    return result;
+}
+
+static const cli_option options[] = {
+    CLI_OPTION_SET,
+    {"out", 'o', "DIR", CLI_FOLDER, "run directory (train.out)"},
+    {"force", 'f', NULL, CLI_NO_VALUE, "replace the run that is in the run directory"},
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_train = {
+    .name = "train",
+    .arguments = "run.yaml",
+    .least = 1,
+    .most = 1,
+    .kind = CLI_FILE,
+    .summary = "train a model; weights, metrics and report go to a run directory",
+    .description = "Trains the model of a configuration and writes a run directory: config.yaml (as resolved), tokenizer.json, "
+                   "metrics.jsonl (a JSON object for each step), report.json, log.txt and checkpoints/step-N/model.safetensors with "
+                   "the links latest and best. The validation loss over the whole split and a table of the stages, planned and "
+                   "measured, are printed at the end. Ctrl-C finishes the step, writes the weights and ends with status 130; a "
+                   "second one ends at once.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};
