@@ -51,7 +51,8 @@ typedef struct gp_cpu_target {
 } gp_cpu_target;
 
 /* A block of rows of one head's scores in attention: the row r of the block is row first + r of the head. It sees
- * `columns` columns, or first + r + 1 of them when the attention is causal. In memory rows are `width` elements apart. */
+ * `columns` columns, or first + r + 1 of them when the attention is causal. In memory rows are `width` elements apart.
+ */
 typedef struct gp_cpu_scores {
     int64_t first, rows, columns, width;
     bool causal;
@@ -100,7 +101,8 @@ struct gp_cpu_loops {
     /* delta[r] = sum of dy * y over row r of n elements; rows are `width` elements apart. */
     void (*attention_delta)(gp_dtype dtype, const void *dy, const void *y, int64_t rows, int64_t n, int64_t width,
                             float *delta);
-    /* Scores become probabilities after dropout; dp (gradients of those) becomes scale * the gradients of the scores. */
+    /* Scores become probabilities after dropout; dp (gradients of those) becomes scale * the gradients of the scores.
+     */
     void (*attention_gradient)(const gp_cpu_scores *block, float *scores, float *dp, const float *lse,
                                const float *delta, float scale);
 
@@ -125,8 +127,8 @@ struct gp_cpu_loops {
     bool (*all_finite)(gp_dtype dtype, const void *x, int64_t count);
 
     /* -- measuring -- */
-    /* Rounds of independent multiply-adds in registers; `flops` receives how many operations they were. The result means
-     * nothing, but has to be used. */
+    /* Rounds of independent multiply-adds in registers; `flops` receives how many operations they were. The result
+     * means nothing, but has to be used. */
     float (*peak)(int64_t rounds, double *flops);
 
     /* -- optimizers -- m, v may be NULL where the kind keeps none; the gradient is zeroed. */

@@ -44,13 +44,13 @@ GP_INLINE float exponentials_row(float *row, int64_t n, float max) {
     for (; i + LANES <= n; i += LANES) {
         GP_SIMD
         for (int l = 0; l < LANES; l++) {
-            float e = gp_fast_expf(row[i + l] - max);
+            float e = gp_fast_exp_negativef(row[i + l] - max);
             row[i + l] = e;
             lanes[l] += e;
         }
     }
     for (int l = 0; i + l < n; l++) {
-        float e = gp_fast_expf(row[i + l] - max);
+        float e = gp_fast_exp_negativef(row[i + l] - max);
         row[i + l] = e;
         lanes[l] += e;
     }
@@ -98,7 +98,7 @@ static void attention_delta(gp_dtype dtype, const void *dy, const void *y, int64
 GP_INLINE void gradient_row(float *scores, float *dp, int64_t n, float lse, float delta, float scale) {
     GP_SIMD
     for (int64_t i = 0; i < n; i++) {
-        float p = gp_fast_expf(scores[i] - lse);
+        float p = gp_fast_expf(scores[i] - lse); /* may be a little above 0 by rounding */
         dp[i] = p * (dp[i] - delta) * scale;
         scores[i] = p;
     }

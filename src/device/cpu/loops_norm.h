@@ -8,8 +8,8 @@
 #include "device/cpu/loops_lanes.h"
 
 enum {
-    TILE = 256, /* columns that are summed at a time */
-    BLOCK = 64  /* rows whose sum is made before it is added to the total: keeps rounding errors small */
+    TILE = 1024, /* columns that are summed at a time */
+    BLOCK = 64   /* rows whose sum is made before it is added to the total: keeps rounding errors small */
 };
 
 GP_INLINE float row_sum(gp_dtype dtype, const void *x, int64_t n) {

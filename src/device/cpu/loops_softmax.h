@@ -1,22 +1,49 @@
 /* Loops over rows of logits: softmax, cross-entropy over big vocabularies, their gradients.
  *
- * A row is read in chunks: the largest element of a chunk first, then the sum of exponentials while the chunk is in the
- * first-level cache; when a chunk raises the maximum, the sum so far is scaled down ("online softmax", Milakov &
- * Gimelshein, arXiv 1805.02867). So a row of 50,257 logits comes from memory once. */
+ * A row is read once, in chunks. Exponentials are taken relative to a base, the largest element of the first chunk;
+ * only when a later element is far above it (more than SLACK) is the base raised and the sum so far scaled down. This
+ * is the online softmax (Milakov & Gimelshein, arXiv 1805.02867) with the maximum found on the way: what makes
+ * exponentials safe is that no exponent is large, not that the largest is 0. */
 #ifndef GP_DEVICE_CPU_LOOPS_SOFTMAX_H
 #define GP_DEVICE_CPU_LOOPS_SOFTMAX_H
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "device/cpu/loops_lanes.h"
+#include "device/cpu/loops_norm.h"
 #include "device/cpu/math.h"
 
+/* exp(x) for x <= SLACK, where nearly all calls are: cheaper than gp_fast_expf, as the result needs one scaling only.
+ * Below -86 it is 0; NaN stays NaN. */
+#define SLACK 20.0f
+
+GP_INLINE float exp_below(float x) {
+    int32_t n;
+    float p = gp_fast_exp_reduced(x < -86.0f ? -86.0f : x, &n);
+    float y = (1.0f + p) * gp_fast_power_of_two(n);
+    return x < -86.0f ? 0.0f : y;
+}
+
 typedef struct row_exponentials {
-    float max;
-    float sum;    /* of exp(x - max) */
+    float base;
+    float sum;    /* of exp(x - base) */
     double total; /* of x, where asked for */
 } row_exponentials;
+
+GP_INLINE float larger(float a, float b) {
+    return a > b ? a : b;
+}
+
+GP_INLINE float lanes_max(float *lanes) {
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++) {
+            lanes[l] = larger(lanes[l], lanes[l + width]);
+        }
+    }
+    return lanes[0];
+}
 
 /* At least -FLT_MAX, so that logits of -infinity (masked classes) have probability 0 and no NaN comes up. */
 GP_INLINE float chunk_max(gp_dtype dtype, const void *x, int64_t n) {
@@ -26,70 +53,60 @@ GP_INLINE float chunk_max(gp_dtype dtype, const void *x, int64_t n) {
     for (; i + LANES <= n; i += LANES) {
         GP_SIMD
         for (int l = 0; l < LANES; l++) {
-            float v = load(dtype, x, i + l);
-            lanes[l] = v > lanes[l] ? v : lanes[l];
+            lanes[l] = larger(load(dtype, x, i + l), lanes[l]);
         }
     }
     for (int l = 0; i + l < n; l++) {
-        float v = load(dtype, x, i + l);
-        lanes[l] = v > lanes[l] ? v : lanes[l];
+        lanes[l] = larger(load(dtype, x, i + l), lanes[l]);
     }
-    for (int width = LANES / 2; width > 0; width /= 2) {
-        for (int l = 0; l < width; l++) {
-            lanes[l] = lanes[l] > lanes[l + width] ? lanes[l] : lanes[l + width];
-        }
-    }
-    return lanes[0];
+    return lanes_max(lanes);
 }
 
-GP_INLINE void chunk_exponentials(gp_dtype dtype, const void *x, int64_t n, float max, float *lanes) {
+/* Adds exp(x - base) to the lanes of sums, and keeps the largest x - base. */
+GP_INLINE float chunk_exponentials(gp_dtype dtype, const void *x, int64_t n, float base, float *sums) {
+    float largest[LANES];
+    lanes_fill(largest, -FLT_MAX);
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         GP_SIMD
         for (int l = 0; l < LANES; l++) {
-            lanes[l] += gp_fast_expf(load(dtype, x, i + l) - max);
+            float d = load(dtype, x, i + l) - base;
+            sums[l] += exp_below(d);
+            largest[l] = larger(d, largest[l]);
         }
     }
     for (int l = 0; i + l < n; l++) {
-        lanes[l] += gp_fast_expf(load(dtype, x, i + l) - max);
+        float d = load(dtype, x, i + l) - base;
+        sums[l] += exp_below(d);
+        largest[l] = larger(d, largest[l]);
     }
+    return lanes_max(largest);
 }
 
-GP_INLINE float chunk_sum(gp_dtype dtype, const void *x, int64_t n) {
-    float lanes[LANES];
-    lanes_fill(lanes, 0.0f);
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        GP_SIMD
-        for (int l = 0; l < LANES; l++) {
-            lanes[l] += load(dtype, x, i + l);
-        }
+/* Adds a chunk to the row; with a new base first if an element is more than SLACK above the old one. */
+GP_INLINE void add_chunk(gp_dtype dtype, const void *x, int64_t n, row_exponentials *row, float *sums) {
+    float kept[LANES];
+    memcpy(kept, sums, sizeof kept);
+    if (!(chunk_exponentials(dtype, x, n, row->base, sums) > SLACK)) return;
+    float base = chunk_max(dtype, x, n), factor = exp_below(row->base - base);
+    for (int l = 0; l < LANES; l++) {
+        sums[l] = kept[l] * factor;
     }
-    for (int l = 0; i + l < n; l++) {
-        lanes[l] += load(dtype, x, i + l);
-    }
-    return lanes_sum(lanes);
+    row->base = base;
+    chunk_exponentials(dtype, x, n, base, sums);
 }
 
 GP_INLINE row_exponentials exponentials_of(gp_dtype dtype, const void *x, int64_t n, bool want_total) {
-    row_exponentials row = {.max = -FLT_MAX};
-    float lanes[LANES];
-    lanes_fill(lanes, 0.0f);
+    row_exponentials row = {.base = chunk_max(dtype, x, smaller(CHUNK, n))};
+    float sums[LANES];
+    lanes_fill(sums, 0.0f);
     for (int64_t first = 0; first < n; first += CHUNK) {
         const void *chunk = from(dtype, x, first);
         int64_t count = smaller(CHUNK, n - first);
-        float max = chunk_max(dtype, chunk, count);
-        if (max > row.max) {
-            float factor = gp_fast_expf(row.max - max);
-            for (int l = 0; l < LANES; l++) {
-                lanes[l] *= factor;
-            }
-            row.max = max;
-        }
-        chunk_exponentials(dtype, chunk, count, row.max, lanes);
-        if (want_total) row.total += (double)chunk_sum(dtype, chunk, count);
+        add_chunk(dtype, chunk, count, &row, sums);
+        if (want_total) row.total += (double)row_sum(dtype, chunk, count);
     }
-    row.sum = lanes_sum(lanes);
+    row.sum = lanes_sum(sums);
     return row;
 }
 
@@ -103,7 +120,7 @@ GP_INLINE void softmax_rows(gp_dtype dtype, const void *x, void *y, int64_t rows
         float factor = 1.0f / row.sum;
         GP_SIMD
         for (int64_t i = 0; i < n; i++) {
-            store(dtype, y_row, i, gp_fast_expf(load(dtype, x_row, i) - row.max) * factor);
+            store(dtype, y_row, i, exp_below(load(dtype, x_row, i) - row.base) * factor);
         }
     }
 }
@@ -157,7 +174,7 @@ static void softmax_gradient(gp_dtype dtype, const void *dy, const void *y, void
 GP_INLINE double cross_entropy_row(const gp_cpu_target *target, gp_dtype dtype, const void *x, int64_t n, float *lse) {
     bool smooth = target->smoothing != 0.0f;
     row_exponentials row = smooth ? exponentials_of(dtype, x, n, true) : exponentials_of(dtype, x, n, false);
-    double log_sum = (double)row.max + log((double)row.sum);
+    double log_sum = (double)row.base + log((double)row.sum);
     *lse = (float)log_sum;
     double s = (double)target->smoothing, picked = (double)load(dtype, x, target->index);
     return smooth ? log_sum - (1.0 - s) * picked - s * (row.total / (double)n) : log_sum - picked;
@@ -173,10 +190,10 @@ static double cross_entropy(const gp_cpu_target *target, gp_dtype dtype, const v
 GP_INLINE void cross_entropy_gradient_row(const gp_cpu_target *target, gp_dtype dtype, const void *x, float lse,
                                           void *dx, int64_t n) {
     float factor = target->factor, shared = target->smoothing / (float)n;
-    float own = gp_fast_expf(load(dtype, x, target->index) - lse) - shared - (1.0f - target->smoothing);
+    float own = exp_below(load(dtype, x, target->index) - lse) - shared - (1.0f - target->smoothing);
     GP_SIMD
     for (int64_t i = 0; i < n; i++) {
-        store(dtype, dx, i, (gp_fast_expf(load(dtype, x, i) - lse) - shared) * factor);
+        store(dtype, dx, i, (exp_below(load(dtype, x, i) - lse) - shared) * factor);
     }
     store(dtype, dx, target->index, own * factor);
 }

@@ -4,6 +4,8 @@
 #ifndef GP_DEVICE_CPU_LOOPS_SUM_H
 #define GP_DEVICE_CPU_LOOPS_SUM_H
 
+#include <string.h>
+
 #include "device/cpu/loops_lanes.h"
 #include "device/cpu/loops_norm.h"
 
@@ -133,17 +135,19 @@ static void squared_error_gradient(gp_dtype dtype, const void *x, const void *ta
 static void ordered_sum(float *y, const void *const *sources, int source_count, int64_t begin, int64_t count) {
     for (int64_t first = begin; first < begin + count; first += CHUNK) {
         int64_t n = smaller(CHUNK, begin + count - first);
-        float total[CHUNK] = {0}; /* y may be a source that comes later */
-        for (int s = 0; s < source_count; s++) {
+        float total[CHUNK]; /* y may be a source that comes later */
+        memcpy(total, (const float *)sources[0] + first, (size_t)n * sizeof *total);
+        for (int s = 1; s + 1 < source_count; s++) {
             const float *source = (const float *)sources[s] + first;
             GP_SIMD
             for (int64_t i = 0; i < n; i++) {
-                total[i] = s == 0 ? source[i] : total[i] + source[i];
+                total[i] += source[i];
             }
         }
+        const float *last = source_count > 1 ? (const float *)sources[source_count - 1] + first : NULL;
         GP_SIMD
         for (int64_t i = 0; i < n; i++) {
-            y[first + i] = total[i];
+            y[first + i] = last ? total[i] + last[i] : total[i];
         }
     }
 }
