@@ -64,12 +64,12 @@ void operand_free(operand *x) {
     x->data = x->values = NULL;
 }
 
-void free_case(kernel_case *kernel_case) {
-    for (int i = 0; i < kernel_case->input_count; i++) {
-        operand_free(&kernel_case->inputs[i]);
+void free_case(kernel_case *test) {
+    for (int i = 0; i < test->input_count; i++) {
+        operand_free(&test->inputs[i]);
     }
-    for (int i = 0; i < kernel_case->output_count; i++) {
-        operand_free(&kernel_case->outputs[i]);
+    for (int i = 0; i < test->output_count; i++) {
+        operand_free(&test->outputs[i]);
     }
 }
 
@@ -108,66 +108,62 @@ double distance(const double *got, const double *want, int64_t count) {
 
 /* ---- running a case ---- */
 
-typedef struct result {
+typedef struct outcome {
     unsigned char *bytes[GP_MAX_OPERANDS];
-} result;
+} outcome;
 
-static gp_status run_case(const kernel_case *kernel_case, gp_device *device, result *result) {
+static gp_status run_case(const kernel_case *test, gp_device *device, outcome *result) {
     gp_type types[2][GP_MAX_OPERANDS];
     const void *inputs[GP_MAX_OPERANDS];
     void *outputs[GP_MAX_OPERANDS];
-    for (int i = 0; i < kernel_case->input_count; i++) {
-        types[0][i] = kernel_case->inputs[i].type;
-        inputs[i] = kernel_case->inputs[i].data;
+    for (int i = 0; i < test->input_count; i++) {
+        types[0][i] = test->inputs[i].type;
+        inputs[i] = test->inputs[i].data;
     }
-    for (int i = 0; i < kernel_case->output_count; i++) {
-        types[1][i] = kernel_case->outputs[i].type;
+    for (int i = 0; i < test->output_count; i++) {
+        types[1][i] = test->outputs[i].type;
         outputs[i] = result->bytes[i];
     }
-    if (kernel_case->in_place) inputs[kernel_case->in_place - 1] = result->bytes[0];
-    gp_kernel_desc desc = {kernel_case->id,
-                           kernel_case->op ? kernel_case->op : gp_op_class_of(kernel_case->id),
-                           kernel_case->attributes,
-                           types[0],
-                           types[1],
-                           kernel_case->input_count,
-                           kernel_case->output_count,
-                           kernel_case->accumulate};
+    if (test->in_place) inputs[test->in_place - 1] = result->bytes[0];
+    gp_kernel_desc desc = {test->id,           test->op ? test->op : gp_op_class_of(test->id),
+                           test->attributes,   types[0],
+                           types[1],           test->input_count,
+                           test->output_count, test->accumulate};
     gp_kernel *kernel = NULL;
     gp_status status = device->class->kernel_create(device, &desc, &kernel);
     if (status != GP_OK) return status;
     void *workspace = gp_allocate(kernel->workspace);
     memset(workspace, 0xA5, kernel->workspace);
-    status = kernel->run(kernel, inputs, outputs, workspace, &kernel_case->run);
+    status = kernel->run(kernel, inputs, outputs, workspace, &test->run);
     gp_free(workspace);
     kernel->destroy(kernel);
     return status;
 }
 
 /* Outputs start as what is accumulated into, as the input that is overwritten, or as rubbish; a guard follows. */
-static void result_prepare(const kernel_case *kernel_case, result *result) {
-    for (int i = 0; i < kernel_case->output_count; i++) {
-        const operand *output = &kernel_case->outputs[i];
+static void result_prepare(const kernel_case *test, outcome *result) {
+    for (int i = 0; i < test->output_count; i++) {
+        const operand *output = &test->outputs[i];
         size_t bytes = gp_type_bytes(output->type);
         result->bytes[i] = gp_allocate(bytes + GUARD);
         assert_non_null(result->bytes[i]);
         memset(result->bytes[i], 0xA5, bytes + GUARD);
-        if (kernel_case->accumulate >> i & 1u) memcpy(result->bytes[i], output->data, bytes);
-        if (i == 0 && kernel_case->in_place) {
-            memcpy(result->bytes[i], kernel_case->inputs[kernel_case->in_place - 1].data, bytes);
+        if (test->accumulate >> i & 1u) memcpy(result->bytes[i], output->data, bytes);
+        if (i == 0 && test->in_place) {
+            memcpy(result->bytes[i], test->inputs[test->in_place - 1].data, bytes);
         }
     }
 }
 
-static void result_free(const kernel_case *kernel_case, result *result) {
-    for (int i = 0; i < kernel_case->output_count; i++) {
+static void result_free(const kernel_case *test, outcome *result) {
+    for (int i = 0; i < test->output_count; i++) {
         gp_free(result->bytes[i]);
     }
 }
 
-static void compare(const kernel_case *kernel_case, const result *result, const char *table, int threads) {
-    for (int i = 0; i < kernel_case->output_count; i++) {
-        const operand *output = &kernel_case->outputs[i];
+static void compare(const kernel_case *test, const outcome *result, const char *table, int threads) {
+    for (int i = 0; i < test->output_count; i++) {
+        const operand *output = &test->outputs[i];
         size_t bytes = gp_type_bytes(output->type), count = (size_t)operand_count(output);
         for (size_t g = 0; g < GUARD; g++) {
             assert_int_equal(result->bytes[i][bytes + g], 0xA5);
@@ -179,45 +175,45 @@ static void compare(const kernel_case *kernel_case, const result *result, const 
         if (!(error <= accepted)) {
             char text[80];
             fail_msg("%s, output %d %s: %g off (table %s, %d threads)",
-                     kernel_case->op ? kernel_case->op->name : gp_op_name(kernel_case->id), i,
+                     test->op ? test->op->name : gp_op_name(test->id), i,
                      gp_type_format(output->type, text, sizeof text), error, table, threads);
         }
         gp_free(got);
     }
 }
 
-void check_kernel(kernel_case *kernel_case) {
+void check_kernel(kernel_case *test) {
     for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++) {
-        result first = {{0}};
+        outcome first = {{0}};
         for (size_t n = 0; n < sizeof THREADS / sizeof *THREADS; n++) {
             gp_device *device = device_with(TABLES[t], THREADS[n]);
             if (!device) continue;
-            result now = {{0}};
-            result_prepare(kernel_case, &now);
-            gp_status status = run_case(kernel_case, device, &now);
+            outcome now = {{0}};
+            result_prepare(test, &now);
+            gp_status status = run_case(test, device, &now);
             if (status != GP_OK) fail_msg("%s", gp_error_message());
-            compare(kernel_case, &now, TABLES[t], THREADS[n]);
-            for (int i = 0; n > 0 && i < kernel_case->output_count; i++) {
-                assert_memory_equal(now.bytes[i], first.bytes[i], gp_type_bytes(kernel_case->outputs[i].type));
+            compare(test, &now, TABLES[t], THREADS[n]);
+            for (int i = 0; n > 0 && i < test->output_count; i++) {
+                assert_memory_equal(now.bytes[i], first.bytes[i], gp_type_bytes(test->outputs[i].type));
             }
             if (n == 0) {
                 first = now;
             } else {
-                result_free(kernel_case, &now);
+                result_free(test, &now);
             }
             device->class->destroy(device);
         }
-        result_free(kernel_case, &first);
+        result_free(test, &first);
     }
-    free_case(kernel_case);
+    free_case(test);
 }
 
-gp_status kernel_status(kernel_case *kernel_case) {
+gp_status kernel_status(kernel_case *test) {
     gp_device *device = device_with(NULL, 1);
-    result result = {{0}};
-    result_prepare(kernel_case, &result);
-    gp_status status = run_case(kernel_case, device, &result);
-    result_free(kernel_case, &result);
+    outcome result = {{0}};
+    result_prepare(test, &result);
+    gp_status status = run_case(test, device, &result);
+    result_free(test, &result);
     device->class->destroy(device);
     return status;
 }

@@ -44,10 +44,10 @@ typedef struct kernel_case {
 /* Runs the case with each table and number of threads. Fails unless outputs are within tolerance of the expected ones
  * (relative to their norm: 1e-5 for f32 outputs, 4e-3 for shorter ones), nothing is written behind them, and the bits
  * do not depend on the threads. Frees the operands. */
-void check_kernel(kernel_case *kernel_case);
+void check_kernel(kernel_case *test);
 /* The status of running (or creating) the kernel once, with the best table. Does not free. */
-gp_status kernel_status(kernel_case *kernel_case);
-void free_case(kernel_case *kernel_case);
+gp_status kernel_status(kernel_case *test);
+void free_case(kernel_case *test);
 
 /* Calls `check` with a device for each table and number of threads. */
 void for_each_device(void (*check)(gp_device *device, const char *table));
