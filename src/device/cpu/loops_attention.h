@@ -98,7 +98,7 @@ static void attention_delta(gp_dtype dtype, const void *dy, const void *y, int64
 GP_INLINE void gradient_row(float *scores, float *dp, int64_t n, float lse, float delta, float scale) {
     GP_SIMD
     for (int64_t i = 0; i < n; i++) {
-        float p = gp_fast_expf(scores[i] - lse); /* may be a little above 0 by rounding */
+        float p = gp_fast_exp_negativef(scores[i] - lse); /* above 0 by rounding at most */
         dp[i] = p * (dp[i] - delta) * scale;
         scores[i] = p;
     }
