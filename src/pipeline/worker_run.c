@@ -22,6 +22,21 @@ static gp_status within(const gp_worker *worker, int micro_batch, gp_status stat
     return gp_error_within(status, "stage %zu, micro-batch %d", worker->index, micro_batch);
 }
 
+/* A program knows the number of a layer; users know it by its kind: "layer 3, linear: ..." becomes "stage 1, micro-batch
+ * 0: layer 3 (transformer), linear: ...". */
+static gp_status explain(const gp_worker *worker, int micro_batch, int32_t layer, gp_status status) {
+    const gp_model *model = worker->engine->options.model;
+    char prefix[32], name[96] = "the loss", message[1024];
+    if (status == GP_OK || status == GP_ABORTED) return status;
+    int length = snprintf(prefix, sizeof prefix, "layer %d", (int)layer);
+    if (layer < 0 || strncmp(gp_error_message(), prefix, (size_t)length) != 0)
+        return within(worker, micro_batch, status);
+    if ((size_t)layer < gp_model_layer_count(model))
+        snprintf(name, sizeof name, "%s (%s)", prefix, gp_model_layer_kind(model, (size_t)layer));
+    snprintf(message, sizeof message, "%s", gp_error_message() + length);
+    return gp_error(status, "stage %zu, micro-batch %d: %s%s", worker->index, micro_batch, name, message);
+}
+
 /* ---- messages ---- */
 
 static gp_status await_forward(gp_worker *worker, int micro_batch) {
@@ -140,7 +155,7 @@ static gp_status run_segment(gp_worker *worker, const gp_program *program, int s
         status = gp_program_run(program, segment, worker->regions, &run, &fault);
     }
     if (status == GP_OK) status = worker->device->class->wait(worker->device);
-    return within(worker, micro_batch, status);
+    return explain(worker, micro_batch, fault.layer, status);
 }
 
 static void note_time(gp_worker *worker, gp_action action, double begun, double *sum) {

@@ -26,7 +26,8 @@ gp_model *test_gpt(int64_t layers, double dropout, bool untied) {
     return model;
 }
 
-/* One layer of the small models: y = tanh(x w + b), or y = tanh(x) for every third; then skips and the hook. */
+/* One layer of the small models: y = silu(x w + b), or y = silu(x) for every third; with skips and the hook before it.
+ */
 typedef struct small_layer {
     int64_t width;
     int index;
@@ -46,17 +47,26 @@ static gp_status hooked_infer(const gp_op_call *call, gp_type *outputs) {
     return GP_OK;
 }
 
-static gp_status hooked_gradient(const gp_op_gradient *gradient) {
-    gradient->input_gradients[0] = gradient->output_gradients[0];
-    return GP_OK;
-}
-
 static gp_status hooked_kernel(const gp_op_call *call, const gp_op_data *data) {
     int64_t count = gp_shape_elements(call->inputs[0].shape);
     memcpy(data->outputs[0], data->inputs[0], (size_t)count * sizeof(float));
     int layer;
     memcpy(&layer, call->attributes, sizeof layer);
     return current_hook ? current_hook(current_user, layer, data->outputs[0], count) : GP_OK;
+}
+
+static const gp_op_class hooked_back_op = {.size = sizeof(gp_op_class),
+                                           .name = "hooked_back",
+                                           .attributes_size = sizeof(int),
+                                           .infer = hooked_infer,
+                                           .kernel = hooked_kernel};
+
+static gp_status hooked_gradient(const gp_op_gradient *gradient) {
+    int layer;
+    memcpy(&layer, gradient->attributes, sizeof layer);
+    layer += TEST_BACKWARD;
+    gp_op_apply(&hooked_back_op, &layer, gradient->output_gradients, 1, gradient->input_gradients, 1);
+    return GP_OK;
 }
 
 static const gp_op_class hooked_op = {.size = sizeof(gp_op_class),
@@ -77,8 +87,8 @@ static gp_value small_forward(const void *self, gp_builder *builder, gp_value in
         x = gp_linear(x, w, b);
     }
     if (layer->recalls) x = gp_add(x, gp_builder_recall(builder, "early"));
-    x = gp_tanh(x);
     if (layer->hooked) gp_op_apply(&hooked_op, &layer->index, &x, 1, &x, 1);
+    x = gp_silu(x); /* whose gradient reads x */
     if (layer->keeps) gp_builder_keep(builder, "early", x);
     return x;
 }

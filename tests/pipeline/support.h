@@ -20,11 +20,13 @@ gp_model *test_gpt(int64_t layers, double dropout, bool untied);
 /* Samples f32[width]; layers of width -> width, squared error. Layer 0 keeps its output, which the layers in `recalls`
  * (ended by -1) add to theirs. Some layers have no parameters. */
 gp_model *test_skips(int layers, int64_t width, const int *recalls);
-/* Linear layers of `width` whose kinds of extra behaviour are custom operations: see test_hook. */
+/* Small layers, each with an operation that calls the test: see test_hook. */
 gp_model *test_hooked(int layers, int64_t width);
 
-/* Called by every forward of the operation of layer `layer` in a model of test_hooked, in the worker's thread; returns
- * the operation's status. Set while no worker runs; NULL: GP_OK. */
+enum { TEST_BACKWARD = 100 };
+
+/* Called by every forward of the operation of layer `layer` in a model of test_hooked, and by every backward with layer +
+ * TEST_BACKWARD, in the worker's thread; returns the operation's status. Set while no worker runs; NULL: GP_OK. */
 typedef gp_status (*test_hook)(void *user, int layer, float *values, int64_t count);
 void test_set_hook(test_hook hook, void *user);
 

@@ -1,5 +1,6 @@
-/* The promise of the project: with M fixed, the bits of every weight after any number of steps depend neither on the number of
- * partitions, nor on the schedule, nor on what is recomputed. And across M gradients differ by rounding only. */
+/* The promise of the project: with M fixed, the bits of every weight after any number of steps depend neither on the
+ * number of partitions, nor on the schedule, nor on what is recomputed. And across M gradients differ by rounding only.
+ */
 #include "support.h"
 
 #include <math.h>
@@ -36,8 +37,8 @@ static void assert_variant(const gp_engine_options *common, const variant *v, in
 }
 
 /* Every combination against one partition, gpipe, nothing recomputed. */
-static void assert_all_variants(const gp_model *model, gp_dtype precision, const size_t *partitions, size_t partition_count,
-                                int steps, double clip) {
+static void assert_all_variants(const gp_model *model, gp_dtype precision, const size_t *partitions,
+                                size_t partition_count, int steps, double clip) {
     double loss;
     size_t count;
     gp_engine_options options = test_options(model, 1, BATCH, MICRO_BATCHES);
