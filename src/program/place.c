@@ -73,11 +73,18 @@ static gp_draft *add_draft(gp_compiler *c, gp_draft_kind kind) {
     return draft;
 }
 
+/* A node may be run for one output while another one is available: that one is made once more, into memory of the
+ * workspace that nobody reads. Everything else about it has been done by draft_available. */
+static bool is_available(const gp_compiler *c, int32_t root) {
+    return c->storage[root] >= 0 && c->storages[c->storage[root]].available >= 0;
+}
+
 /* The wanted placement that a node writes an output straight into, or -1: the first that is overwritten; or, when
  * nobody else wants or reads the value, one that the kernel itself can add into. */
 static int32_t direct_placement(const gp_compiler *c, const gp_node *node, int position) {
     const gp_placement *wanted = c->desc->wanted;
     int32_t root = c->root[node->outputs[position]], head = c->wanted[root];
+    if (is_available(c, root)) return -1;
     for (int32_t w = head; w >= 0; w = c->next_wanted[w]) {
         if (!wanted[w].accumulate) return w;
     }
@@ -122,7 +129,8 @@ static gp_status draft_nodes(gp_compiler *c, size_t begin, size_t end) {
             if (direct >= 0 && c->desc->wanted[direct].accumulate) draft->accumulate |= 1u << k;
         }
         for (int k = 0; k < node->output_count; k++) {
-            GP_TRY(draft_transfers(c, c->root[node->outputs[k]], c->nodes[i], direct_placement(c, node, k)));
+            int32_t root = c->root[node->outputs[k]];
+            if (!is_available(c, root)) GP_TRY(draft_transfers(c, root, c->nodes[i], direct_placement(c, node, k)));
         }
     }
     return GP_OK;
@@ -208,9 +216,9 @@ static gp_status assign_node(gp_compiler *c, gp_draft *draft, int32_t step) {
         if (draft->outputs[k] < 0) return GP_OUT_OF_MEMORY;
     }
     for (int k = 0; k < node->output_count; k++) {
-        int32_t *storage = &c->storage[c->root[node->outputs[k]]];
-        *storage = draft->outputs[k];
-        c->storages[*storage].last = step;
+        int32_t root = c->root[node->outputs[k]];
+        if (!is_available(c, root)) c->storage[root] = draft->outputs[k];
+        c->storages[draft->outputs[k]].last = step;
     }
     return GP_OK;
 }
