@@ -38,7 +38,7 @@ static gp_status check_targets(const gp_cpu_call *call) {
 
 static float weight_of(const gp_cpu_call *call, int64_t row) {
     const float *weights = call->inputs[2];
-    return gp_cpu_is_present(call->kernel->inputs[2]) ? weights[row] : 1.0f;
+    return weights && gp_cpu_is_present(call->kernel->inputs[2]) ? weights[row] : 1.0f;
 }
 
 static gp_cpu_target target_of(const gp_cpu_call *call, int64_t row) {

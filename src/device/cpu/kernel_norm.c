@@ -32,7 +32,8 @@ static gp_status check_f32(const gp_kernel_desc *desc, int first, int last) {
 
 static void layer_norm_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
     const gp_cpu_kernel *kernel = call->kernel;
-    const float *bias = kernel->input_count > 2 ? call->inputs[2] : NULL;
+    bool biased = kernel->input_count > 2 && gp_cpu_is_present(kernel->inputs[2]);
+    const float *bias = biased ? call->inputs[2] : NULL;
     kernel->loops->layer_norm(kernel->inputs[0].dtype, input_row(call, 0, begin), call->inputs[1], bias,
                               output_row(call, begin), (float *)call->outputs[1] + begin,
                               (float *)call->outputs[2] + begin, end - begin, kernel->columns,
