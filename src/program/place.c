@@ -161,7 +161,7 @@ static void find_last_reads(gp_compiler *c) {
 /* ---- storages of operands ---- */
 
 /* Whether output 0 may be written over input k: the operation allows it, both have the same elements, the input is not
- * needed any more, and no other input lives there that the operation would read later than it writes. */
+ * needed any more, and no other input lives there that the operation may read after it has written. */
 static bool in_place(const gp_compiler *c, const gp_node *node, int k, int32_t step) {
     if (!(node->op->in_place >> k & 1u) || node->inputs[k] < 0) return false;
     gp_type from = c->graph->values[node->inputs[k]].type, to = c->graph->values[node->outputs[0]].type;
@@ -169,9 +169,8 @@ static bool in_place(const gp_compiler *c, const gp_node *node, int k, int32_t s
     bool same = from.dtype == to.dtype && gp_shape_elements(from.shape) == gp_shape_elements(to.shape);
     if (!same || !c->storages[storage].consumable || c->last_read[root] != step) return false;
     for (int other = 0; other < node->input_count; other++) {
-        if (other == k || node->inputs[other] < 0 || c->storage[c->root[node->inputs[other]]] != storage) continue;
-        bool alike = gp_type_equal(from, c->graph->values[node->inputs[other]].type);
-        if (!alike || !(node->op->in_place >> other & 1u)) return false;
+        bool there = node->inputs[other] >= 0 && c->storage[c->root[node->inputs[other]]] == storage;
+        if (there && !(node->op->in_place >> other & 1u)) return false;
     }
     return true;
 }
