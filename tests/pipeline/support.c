@@ -26,6 +26,14 @@ gp_model *test_gpt(int64_t layers, double dropout, bool untied) {
     return model;
 }
 
+gp_model *test_wide_gpt(int64_t layers) {
+    gp_model *model;
+    gp_gpt2_options options = {
+        .layers = layers, .heads = 4, .width = 64, .context = 16, .vocabulary = 96, .dropout = 0.1};
+    assert_ok(gp_model_create_gpt2(&model, &options));
+    return model;
+}
+
 /* One layer of the small models: y = silu(x w + b), or y = silu(x) for every third; with skips and the hook before it.
  */
 typedef struct small_layer {

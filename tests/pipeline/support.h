@@ -17,6 +17,8 @@ void test_assert_ok(gp_status status, const char *call, const char *file, int li
 
 /* A GPT-2 of `layers` blocks: width 8, 2 heads, context 4, 11 tokens. */
 gp_model *test_gpt(int64_t layers, double dropout, bool untied);
+/* A wider one, for which devices keep packed copies of the weights: width 64, 4 heads, context 16, 96 tokens. */
+gp_model *test_wide_gpt(int64_t layers);
 /* Samples f32[width]; layers of width -> width, squared error. Layer 0 keeps its output, which the layers in `recalls`
  * (ended by -1) add to theirs. Some layers have no parameters. */
 gp_model *test_skips(int layers, int64_t width, const int *recalls);
@@ -25,8 +27,8 @@ gp_model *test_hooked(int layers, int64_t width);
 
 enum { TEST_BACKWARD = 100 };
 
-/* Called by every forward of the operation of layer `layer` in a model of test_hooked, and by every backward with layer +
- * TEST_BACKWARD, in the worker's thread; returns the operation's status. Set while no worker runs; NULL: GP_OK. */
+/* Called by every forward of the operation of layer `layer` in a model of test_hooked, and by every backward with layer
+ * + TEST_BACKWARD, in the worker's thread; returns the operation's status. Set while no worker runs; NULL: GP_OK. */
 typedef gp_status (*test_hook)(void *user, int layer, float *values, int64_t count);
 void test_set_hook(test_hook hook, void *user);
 
