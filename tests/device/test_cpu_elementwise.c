@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "cpu_check.h"
+#include "device/cpu/loops.h"
 
 static const gp_dtype DTYPES[] = {GP_F32, GP_BF16};
 
@@ -238,6 +239,34 @@ static void test_activation_extremes(void **state) {
     for_each_device(check_extremes);
 }
 
+/* The bits of an element do not depend on where it lies in a run: alone (the scalar end of a loop) it comes out as in
+ * the middle of many. That is what lets work be cut anywhere. */
+static void check_positions(gp_device *device, const char *table) {
+    enum { COUNT = 333 };
+    (void)table;
+    const gp_cpu_loops *loops = ((const gp_cpu_device *)device)->loops;
+    operand x = operand_of(GP_F32, (dims){1, {COUNT}}, -8, 8), dy = operand_of(GP_F32, (dims){1, {COUNT}}, -1, 1);
+    for (int kind = GP_RELU; kind <= GP_TANH; kind++) {
+        float y[COUNT], dx[COUNT], alone;
+        loops->activation((gp_activation_kind)kind, GP_F32, x.data, y, COUNT);
+        loops->activation_gradient((gp_activation_kind)kind, GP_F32, dy.data, x.data, dx, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            const float *v = (const float *)x.data + i;
+            loops->activation((gp_activation_kind)kind, GP_F32, v, &alone, 1);
+            assert_memory_equal(&alone, &y[i], sizeof alone);
+            loops->activation_gradient((gp_activation_kind)kind, GP_F32, (const float *)dy.data + i, v, &alone, 1);
+            assert_memory_equal(&alone, &dx[i], sizeof alone);
+        }
+    }
+    operand_free(&x);
+    operand_free(&dy);
+}
+
+static void test_positions(void **state) {
+    (void)state;
+    for_each_device(check_positions);
+}
+
 /* ---- dropout ---- */
 
 static void check_dropout(gp_dtype dtype, dims shape, double p) {
@@ -309,6 +338,7 @@ int main(void) {
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_of_infinity),
         cmocka_unit_test(test_wrong_types),
+        cmocka_unit_test(test_positions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void general_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
 /* Walks of single elements: a last dimension of 1 makes every row of a walk one element. */
 static void setup_general(gp_cpu_kernel *kernel, const groups *found) {
     gp_cpu_walk *walks[2] = {&kernel->plan.reduce.summed, &kernel->plan.reduce.kept};
-    int64_t stride = 1, sum = 1, elements = 1, strides[GP_MAX_RANK];
+    int64_t stride = 1, sum = 1, elements = 1, strides[GP_MAX_RANK] = {0};
     for (int i = found->count - 1; i >= 0; i--) {
         strides[i] = stride;
         stride *= found->size[i];
