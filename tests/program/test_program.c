@@ -1,96 +1,9 @@
 /* Programs one property at a time: views cost nothing, memory is written over in place, products add straight into
- * gradients, segments, parameters in forms, equal kernels shared, errors and faults, and running allocates nothing. */
-#include "plain.h"
+ * gradients, segments, equal kernels shared, errors and faults, and running allocates nothing. */
+#include "bench.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "program/compile.h"
-
-#define TYPE(...)                                                                                                      \
-    ((gp_type){GP_F32,                                                                                                 \
-               gp_shape_of((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})})
-
-typedef struct bench {
-    gp_graph *graph;
-    gp_device *device;
-    gp_placement available[16], wanted[16];
-    size_t available_count, wanted_count, bytes; /* of region 1 */
-    unsigned char *memory;                       /* region 1 */
-    unsigned char *workspace;
-    gp_program *program;
-} bench;
-
-static bench bench_create(void) {
-    bench b = {0};
-    assert_ok(gp_graph_create(&b.graph, true));
-    assert_ok(gp_device_create_reference(&b.device, NULL));
-    gp_graph_begin_layer(b.graph, 3);
-    return b;
-}
-
-static gp_placement *place(bench *b, gp_placement *list, size_t *count, gp_value value) {
-    assert_true(gp_value_valid(value) && *count < 16);
-    gp_placement *p = &list[(*count)++];
-    *p = (gp_placement){.value = value.index, .region = 1, .offset = b->bytes};
-    b->bytes += (b->device->class->bytes(gp_value_type(value)) + 63) / 64 * 64;
-    return p;
-}
-
-static gp_placement *available(bench *b, gp_value value) {
-    return place(b, b->available, &b->available_count, value);
-}
-
-static gp_placement *wanted(bench *b, gp_value value) {
-    return place(b, b->wanted, &b->wanted_count, value);
-}
-
-static gp_program_desc desc_of(const bench *b) {
-    return (gp_program_desc){.graph = b->graph,
-                             .device = b->device,
-                             .available = b->available,
-                             .available_count = b->available_count,
-                             .wanted = b->wanted,
-                             .wanted_count = b->wanted_count};
-}
-
-/* Memory for the program; region 1 holds 1, 2, 3, ... in every value. */
-static void make_memory(bench *b) {
-    b->memory = gp_allocate(b->bytes);
-    b->workspace = gp_allocate(gp_program_workspace(b->program));
-    assert_true(b->memory && b->workspace);
-    for (size_t i = 0; i < b->available_count; i++) {
-        int64_t count = gp_shape_elements(b->graph->values[b->available[i].value].type.shape);
-        double *data = (double *)(void *)(b->memory + b->available[i].offset);
-        for (int64_t e = 0; e < count; e++) {
-            data[e] = (double)(e + 1);
-        }
-    }
-}
-
-static void create(bench *b, const gp_program_desc *desc) {
-    assert_ok(gp_graph_status(b->graph));
-    assert_ok(gp_program_create(&b->program, desc));
-    make_memory(b);
-}
-
-static gp_status run(const bench *b, int segment, bool check, gp_program_fault *fault) {
-    void *regions[] = {b->workspace, b->memory};
-    gp_run how = {.seed = 1, .step = 1, .check = check};
-    return gp_program_run(b->program, segment, regions, &how, fault);
-}
-
-static double *data_at(const bench *b, const gp_placement *p) {
-    return (double *)(void *)(b->memory + p->offset);
-}
-
-static void bench_destroy(bench *b) {
-    gp_program_destroy(b->program);
-    gp_free(b->memory);
-    gp_free(b->workspace);
-    gp_graph_destroy(b->graph);
-    gp_device_destroy(b->device);
-}
 
 /* ---- memory ---- */
 
@@ -334,128 +247,6 @@ static void test_early_all_moves_forward_nodes(void **state) {
     assert_int_equal(early[1], 2);
 }
 
-/* ---- forms: a device whose linear wants its weight transposed ---- */
-
-typedef struct turning_kernel {
-    gp_kernel kernel;
-    gp_kernel *inner;
-    gp_form form;
-} turning_kernel;
-
-static const gp_device_class *inner_class(void) {
-    gp_device *device = NULL;
-    assert_ok(gp_device_create_reference(&device, NULL));
-    const gp_device_class *class = device->class;
-    gp_device_destroy(device);
-    return class;
-}
-
-static void turn(const double *from, double *to, int64_t rows, int64_t columns) {
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t c = 0; c < columns; c++) {
-            to[c * rows + r] = from[r * columns + c];
-        }
-    }
-}
-
-static gp_status turning_pack(const gp_form *form, const void *from, void *packed) {
-    turn(from, packed, form->type.shape.dims[0], form->type.shape.dims[1]);
-    return GP_OK;
-}
-
-static gp_status turning_run(const gp_kernel *base, const void *const *inputs, void *const *outputs, void *workspace,
-                             const gp_run *how) {
-    const turning_kernel *kernel = (const turning_kernel *)base;
-    const void *given[GP_MAX_OPERANDS] = {inputs[0], inputs[1], inputs[2]};
-    if (base->packed >> 1 & 1u) {
-        turn(inputs[1], workspace, kernel->form.type.shape.dims[1], kernel->form.type.shape.dims[0]);
-        given[1] = workspace;
-    }
-    return kernel->inner->run(kernel->inner, given, outputs, NULL, how);
-}
-
-static void turning_destroy(gp_kernel *base) {
-    turning_kernel *kernel = (turning_kernel *)base;
-    kernel->inner->destroy(kernel->inner);
-    gp_free(kernel);
-}
-
-static gp_status turning_create(gp_device *device, const gp_kernel_desc *desc, gp_kernel **kernel) {
-    gp_kernel *inner = NULL;
-    GP_TRY(inner_class()->kernel_create(device, desc, &inner));
-    if (desc->id != GP_OP_LINEAR) {
-        *kernel = inner;
-        return GP_OK;
-    }
-    turning_kernel *made = gp_allocate(sizeof *made);
-    assert_non_null(made);
-    made->inner = inner;
-    made->form = (gp_form){"turned", device->class->bytes(desc->inputs[1]), desc->inputs[1], turning_pack, NULL};
-    made->kernel.forms[1] = &made->form;
-    made->kernel.workspace = made->form.bytes;
-    made->kernel.run = turning_run;
-    made->kernel.destroy = turning_destroy;
-    *kernel = &made->kernel;
-    return GP_OK;
-}
-
-typedef struct forms {
-    int calls;
-    int32_t parameter;
-    gp_form form;
-    gp_status answer;
-} forms;
-
-static gp_status place_form(void *user, int32_t parameter, const gp_form *form, int *region, size_t *offset) {
-    forms *f = user;
-    f->calls++;
-    f->parameter = parameter;
-    f->form = *form;
-    *region = 2;
-    *offset = 64;
-    return f->answer == GP_OK ? GP_OK : gp_error(f->answer, "no room for the form");
-}
-
-static void test_forms(void **state) {
-    (void)state;
-    bench b = bench_create();
-    gp_device_class class = *b.device->class;
-    class.kernel_create = turning_create;
-    b.device->class = &class;
-    gp_value x = gp_graph_input(b.graph, TYPE(1, 3)),
-             w = gp_graph_parameter(b.graph, gp_shape_of(2, (int64_t[]){2, 3}));
-    gp_value plain_w = gp_graph_input(b.graph, TYPE(2, 3));
-    gp_value y = gp_linear(x, gp_graph_alias(w), gp_none()), z = gp_linear(x, plain_w, gp_none());
-    available(&b, x);
-    gp_placement *weight = available(&b, w);
-    available(&b, plain_w);
-    gp_placement *want_y = wanted(&b, y), *want_z = wanted(&b, z);
-    forms f = {0};
-    gp_program_desc desc = desc_of(&b);
-    desc.place_form = place_form;
-    desc.user = &f;
-    create(&b, &desc);
-    assert_int_equal(f.calls, 1); /* not for the weight that is no parameter */
-    assert_int_equal(f.parameter, w.index);
-    assert_string_equal(f.form.key, "turned");
-    assert_false(gp_program_reads(b.program, w.index)); /* only its form */
-    assert_true(gp_program_reads(b.program, plain_w.index));
-    double packed[8 + 6];
-    assert_ok(f.form.pack(&f.form, data_at(&b, weight), packed + 8));
-    data_at(&b, weight)[0] = (double)NAN;
-    void *regions[] = {b.workspace, b.memory, packed};
-    assert_ok(gp_program_run(b.program, 0, regions, &(gp_run){0}, NULL));
-    assert_true(data_at(&b, want_y)[0] == 14.0 && data_at(&b, want_y)[1] == 32.0);
-    assert_true(data_at(&b, want_z)[0] == 14.0 && data_at(&b, want_z)[1] == 32.0);
-
-    f.answer = GP_DOES_NOT_FIT;
-    gp_program *refused = NULL;
-    assert_int_equal(gp_program_create(&refused, &desc), GP_DOES_NOT_FIT);
-    assert_null(refused);
-    assert_string_equal(gp_error_message(), "layer 3, linear: no room for the form");
-    bench_destroy(&b);
-}
-
 /* ---- kernels ---- */
 
 static void test_equal_kernels_are_shared(void **state) {
@@ -596,7 +387,6 @@ int main(void) {
         cmocka_unit_test(test_accumulate_and_read),
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_early_all_moves_forward_nodes),
-        cmocka_unit_test(test_forms),
         cmocka_unit_test(test_equal_kernels_are_shared),
         cmocka_unit_test(test_fault_of_a_kernel),
         cmocka_unit_test(test_check_finds_the_first_nan),
