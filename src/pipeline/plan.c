@@ -46,7 +46,7 @@ static gp_status plan_slots(gp_worker *worker) {
                                           : at_most(2, engine->options.micro_batches);
     for (size_t i = 0; i < stage->after_count; i++)
         worker->gradient_slots[i] =
-            stage->after[i].gradients ? gradient_slots(agenda, stage->after[i].stage, worker->index) : 0;
+            agenda && stage->after[i].gradients ? gradient_slots(agenda, stage->after[i].stage, worker->index) : 0;
     return GP_OK;
 }
 
