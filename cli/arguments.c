@@ -133,13 +133,14 @@ const char *cli_given_value(const cli_arguments *arguments, const char *name) {
     return NULL;
 }
 
-gp_status cli_given_integer(const cli_arguments *arguments, const char *name, int64_t least, int64_t most, int64_t *value) {
+gp_status cli_given_integer(const cli_arguments *arguments, const char *name, int64_t least, int64_t most,
+                            int64_t *value) {
     const char *text = cli_given_value(arguments, name);
     int64_t number;
     if (!text) return GP_OK;
     if (!cli_text_integer(text, &number) || number < least || number > most)
-        return gp_error(GP_INVALID, "--%s is \"%s\"; accepted: an integer from %lld to %lld", name, text, (long long)least,
-                        (long long)most);
+        return gp_error(GP_INVALID, "--%s is \"%s\"; accepted: an integer from %lld to %lld", name, text,
+                        (long long)least, (long long)most);
     *value = number;
     return GP_OK;
 }

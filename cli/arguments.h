@@ -11,9 +11,9 @@
 typedef enum cli_value_kind { CLI_NO_VALUE, CLI_ANY, CLI_FILE, CLI_FOLDER, CLI_KEY_VALUE, CLI_WORDS } cli_value_kind;
 
 typedef struct cli_option {
-    const char *name;    /* without the two dashes */
-    char letter;         /* of the short form; 0: none */
-    const char *value;   /* name of its value ("DIR", or the words "a|b"); NULL: a switch */
+    const char *name;  /* without the two dashes */
+    char letter;       /* of the short form; 0: none */
+    const char *value; /* name of its value ("DIR", or the words "a|b"); NULL: a switch */
     cli_value_kind kind;
     const char *help;
 } cli_option;
@@ -60,7 +60,8 @@ bool cli_given_flag(const cli_arguments *arguments, const char *name);
 /* The last value given; NULL: none. */
 const char *cli_given_value(const cli_arguments *arguments, const char *name);
 /* Numbers within a range; unchanged when not given. Errors: GP_INVALID naming the option. */
-gp_status cli_given_integer(const cli_arguments *arguments, const char *name, int64_t least, int64_t most, int64_t *value);
+gp_status cli_given_integer(const cli_arguments *arguments, const char *name, int64_t least, int64_t most,
+                            int64_t *value);
 gp_status cli_given_number(const cli_arguments *arguments, const char *name, double least, double most, double *value);
 /* The place of the value among the option's words; unchanged when not given. */
 gp_status cli_given_choice(const cli_arguments *arguments, const char *name, const char *words, int *value);

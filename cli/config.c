@@ -86,12 +86,11 @@ static bool read_value(cli_config *config, const cli_key *key, const cli_node *n
 
 static gp_status unknown_key(const cli_config *config, const cli_node *node, const char *path) {
     const char *nearest = cli_key_nearest(path, config->custom);
-    const cli_key *other = cli_key_find(path, !config->custom);
-    if (other)
-        return cli_node_error(node, "%s is a key of models %s; this one has %s", path,
-                              config->custom ? "of the zoo" : "given as layers",
-                              config->custom ? "a list of layers" : "a name");
-    return cli_node_error(node, "unknown key %s; the nearest known one is %s", path, nearest ? nearest : "model");
+    if (cli_key_find(path, !config->custom) || cli_key_is_group(path, !config->custom))
+        return cli_node_key_error(node, "%s is a key of models %s; this one has %s", path,
+                                  config->custom ? "of the zoo" : "given as layers",
+                                  config->custom ? "a list of layers" : "a name");
+    return cli_node_key_error(node, "unknown key %s; the nearest known one is %s", path, nearest ? nearest : "model");
 }
 
 static gp_status read_group(cli_config *config, const cli_node *group, const char *prefix, int depth);
@@ -112,7 +111,8 @@ static gp_status read_group(cli_config *config, const cli_node *group, const cha
     for (const cli_node *child = group->first; child; child = child->next) {
         char path[256];
         int length = snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", child->key);
-        if (length < 0 || (size_t)length >= sizeof path) return cli_node_error(child, "unknown key %.60s...", child->key);
+        if (length < 0 || (size_t)length >= sizeof path)
+            return cli_node_key_error(child, "unknown key %.60s...", child->key);
         gp_status status = read_node(config, child, path, depth + 1);
         if (status != GP_OK) return status;
     }
@@ -174,12 +174,15 @@ static gp_status read_schedule(cli_config *config) {
     char piece[4096];
     if (!is_file(path)) {
         if (gp_schedule_kind_by_name(path, &kind) == GP_OK) return GP_OK;
-        return cli_config_error(config, "pipeline.schedule",
-                                "pipeline.schedule is \"%s\"; accepted: gpipe, 1f1b, naive, or the path of a schedule file "
-                                "(with a / or ending in .txt)", path);
+        return cli_config_error(
+            config, "pipeline.schedule",
+            "pipeline.schedule is \"%s\"; accepted: gpipe, 1f1b, naive, or the path of a schedule file "
+            "(with a / or ending in .txt)",
+            path);
     }
     FILE *file = fopen(path, "r");
-    if (!file) return cli_config_error(config, "pipeline.schedule", "%s could not be opened: %s", path, strerror(errno));
+    if (!file)
+        return cli_config_error(config, "pipeline.schedule", "%s could not be opened: %s", path, strerror(errno));
     for (size_t length; text.length <= MOST_BYTES && (length = fread(piece, 1, sizeof piece, file)) > 0;)
         cli_text_add_bytes(&text, piece, length);
     bool failed = ferror(file) != 0;
@@ -188,7 +191,10 @@ static gp_status read_schedule(cli_config *config) {
     if (text.failed) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
     if (failed || text.length == 0 || text.length > MOST_BYTES || strlen(text.text) != text.length)
         return cli_config_error(config, "pipeline.schedule", "%s is not a schedule file: it is %s", path,
-                                failed ? "unreadable" : text.length == 0 ? "empty" : text.length > MOST_BYTES ? "too large" : "binary");
+                                failed                     ? "unreadable"
+                                : text.length == 0         ? "empty"
+                                : text.length > MOST_BYTES ? "too large"
+                                                           : "binary");
     return GP_OK;
 }
 
@@ -201,11 +207,13 @@ static gp_status check_schedule(cli_config *config) {
     if (status != GP_OK) {
         status = gp_error_within(status, "%s", path);
     } else if (gp_schedule_stages(schedule) != config->settings.pipeline.partitions) {
-        status = cli_config_error(config, "pipeline.schedule", "%s is a schedule of %d workers, but pipeline.partitions is %lld",
-                                  path, gp_schedule_stages(schedule), (long long)config->settings.pipeline.partitions);
+        status = cli_config_error(config, "pipeline.schedule",
+                                  "%s is a schedule of %d workers, but pipeline.partitions is %lld", path,
+                                  gp_schedule_stages(schedule), (long long)config->settings.pipeline.partitions);
     } else if (gp_schedule_micro_batches(schedule) != config->settings.pipeline.micro_batches) {
-        status = cli_config_error(config, "pipeline.schedule", "%s is a schedule of %d micro-batches, but pipeline.micro_batches is %lld",
-                                  path, gp_schedule_micro_batches(schedule), (long long)config->settings.pipeline.micro_batches);
+        status = cli_config_error(
+            config, "pipeline.schedule", "%s is a schedule of %d micro-batches, but pipeline.micro_batches is %lld",
+            path, gp_schedule_micro_batches(schedule), (long long)config->settings.pipeline.micro_batches);
     }
     gp_schedule_destroy(schedule);
     return status;
@@ -215,8 +223,9 @@ static gp_status check_stages(cli_config *config) {
     const cli_integers *stages = &config->settings.pipeline.stages;
     if (stages->count == 0) return GP_OK;
     if ((int64_t)stages->count != config->settings.pipeline.partitions)
-        return cli_config_error(config, "pipeline.stages", "pipeline.stages has %zu entries, but pipeline.partitions is %lld",
-                                stages->count, (long long)config->settings.pipeline.partitions);
+        return cli_config_error(config, "pipeline.stages",
+                                "pipeline.stages has %zu entries, but pipeline.partitions is %lld", stages->count,
+                                (long long)config->settings.pipeline.partitions);
     config->stages = calloc(stages->count, sizeof *config->stages);
     if (!config->stages) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
     for (size_t i = 0; i < stages->count; i++)
@@ -230,7 +239,8 @@ static gp_status check_optimizer(cli_config *config) {
     if (s->optimizer.nesterov && s->optimizer.momentum == 0)
         return cli_config_error(config, "optimizer.nesterov", "optimizer.nesterov needs optimizer.momentum above 0");
     if (s->optimizer.schedule.min_lr > s->optimizer.lr)
-        return cli_config_error(config, "optimizer.schedule.min_lr", "optimizer.schedule.min_lr is %g, above optimizer.lr, which is %g",
+        return cli_config_error(config, "optimizer.schedule.min_lr",
+                                "optimizer.schedule.min_lr is %g, above optimizer.lr, which is %g",
                                 s->optimizer.schedule.min_lr, s->optimizer.lr);
     return GP_OK;
 }
@@ -250,17 +260,29 @@ static gp_status choose_model(cli_config *config) {
     const cli_node *model = cli_node_find(config->document.root, "model");
     const cli_node *layers = cli_node_find(model, "layers"), *name = cli_node_find(model, "name");
     config->custom = layers && layers->kind == CLI_SEQUENCE;
-    if (!model) return gp_error(GP_INVALID, "%s: model is missing: a name of the zoo (gpt2) with its sizes, or a list of layers", config->document.root->origin);
+    if (!model)
+        return gp_error(GP_INVALID,
+                        "%s: model is missing: a name of the zoo (gpt2) with its sizes, or a list of layers",
+                        config->document.root->origin);
     if (config->custom || !name || (name->kind == CLI_SCALAR && strcmp(name->text, "gpt2") == 0)) return GP_OK;
     char found[96];
     return cli_node_error(name, "model.name is %s; accepted: gpt2, or a list of layers instead of a name",
                           cli_node_describe(name, found, sizeof found));
 }
 
-static gp_status load(cli_config *config, const char *path, const char *const *sets, size_t set_count) {
+static gp_status apply_option(cli_config *config, cli_key_option option) {
+    char origin[512];
+    if (!option.text) return GP_OK;
+    snprintf(origin, sizeof origin, "%s %s", option.option, option.text);
+    return cli_document_set_text(&config->document, origin, option.key, option.text);
+}
+
+static gp_status load(cli_config *config, const char *path, const char *const *sets, size_t set_count,
+                      cli_key_option option) {
     gp_status status = cli_document_load(&config->document, path);
     for (size_t i = 0; status == GP_OK && i < set_count; i++)
         status = cli_document_set(&config->document, sets[i]);
+    if (status == GP_OK) status = apply_option(config, option);
     if (status == GP_OK) status = choose_model(config);
     if (status == GP_OK) status = fill_defaults(config);
     if (status == GP_OK) status = read_group(config, config->document.root, "", 0);
@@ -272,9 +294,10 @@ static gp_status load(cli_config *config, const char *path, const char *const *s
     return status == GP_OK ? default_out(config, path) : status;
 }
 
-gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count) {
+gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count,
+                          cli_key_option option) {
     memset(config, 0, sizeof *config);
-    return load(config, path, sets, set_count);
+    return load(config, path, sets, set_count, option);
 }
 
 void cli_config_free(cli_config *config) {

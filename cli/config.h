@@ -65,14 +65,20 @@ typedef struct cli_settings {
 typedef struct cli_config {
     cli_document document;
     cli_settings settings;
-    bool custom;       /* model.layers is a list; otherwise model.name is of the zoo */
-    char *schedule;    /* text of the schedule file; NULL: settings.pipeline.schedule is a name */
-    size_t *stages;    /* pipeline.stages as the library wants them; NULL: none */
+    bool custom;    /* model.layers is a list; otherwise model.name is of the zoo */
+    char *schedule; /* text of the schedule file; NULL: settings.pipeline.schedule is a name */
+    size_t *stages; /* pipeline.stages as the library wants them; NULL: none */
 } cli_config;
 
-/* Reads a file, applies the `sets` ("key=value") on top, checks everything against the table of keys. Errors: GP_INVALID
- * naming file, line and key, what was found, what is accepted. Free it in any case. */
-gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count);
+/* A key given by an option of its own, such as --out DIR; text NULL: not given. */
+typedef struct cli_key_option {
+    const char *option, *key, *text;
+} cli_key_option;
+
+/* Reads a file, applies the `sets` ("key=value") and the option on top, checks everything against the table of keys.
+ * Errors: GP_INVALID naming file, line and key, what was found, what is accepted. Free it in any case. */
+gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count,
+                          cli_key_option option);
 void cli_config_free(cli_config *config);
 
 /* The node of a key, for messages; NULL when it is a default. */
@@ -87,8 +93,8 @@ void cli_config_run(const cli_config *config, gp_run_options *options);
 
 /* Tokens of a window: what the data set is asked for. */
 int64_t cli_config_context(const cli_config *config);
-/* The tokenizer (NULL: `given` is one already, or there is none to make) and the data of a run. `tokenizer` may be NULL:
- * it is made from the text. Errors name the key. The caller destroys the data set, then the tokenizer. */
+/* The tokenizer (NULL: `given` is one already, or there is none to make) and the data of a run. `tokenizer` may be
+ * NULL: it is made from the text. Errors name the key. The caller destroys the data set, then the tokenizer. */
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);
 /* Settles the vocabulary (the model's, at least the tokenizer's) and writes it into the settings. */
 gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer);

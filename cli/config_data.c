@@ -15,8 +15,9 @@ gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenize
     if (!s->data.text)
         return cli_config_error(config, "data", "data.text is missing: the file, or a pattern of files, to learn from");
     if (config->custom && (s->model.dtype != 0 || s->model.shape.count != 1))
-        return cli_config_error(config, "model.input",
-                                "model.input is not a row of tokens (shape: [tokens], dtype: i32), which is what data.text gives");
+        return cli_config_error(
+            config, "model.input",
+            "model.input is not a row of tokens (shape: [tokens], dtype: i32), which is what data.text gives");
     gp_text_options options = {
         .size = sizeof options,
         .text = s->data.text,
@@ -37,14 +38,16 @@ gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenize
 
 gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer) {
     const char *path = config->custom ? "model.input.vocabulary" : "model.vocabulary";
-    int64_t *vocabulary = config->custom ? &config->settings.model.input_vocabulary : &config->settings.model.vocabulary;
+    int64_t *vocabulary =
+        config->custom ? &config->settings.model.input_vocabulary : &config->settings.model.vocabulary;
     int64_t tokens = tokenizer ? gp_tokenizer_vocabulary(tokenizer) : 0;
     if (!tokenizer && config->settings.data.tokenizer == GP_TOKENIZER_BYTE) tokens = 256;
     if (*vocabulary == 0) *vocabulary = tokens;
     if (*vocabulary == 0 && !config->custom)
         return cli_config_error(config, "model", "the vocabulary is not known: %s or data.text is needed", path);
     if (*vocabulary < tokens)
-        return cli_config_error(config, path, "%s is %lld, but the tokenizer has %lld tokens: that many or more are accepted", path,
+        return cli_config_error(config, path,
+                                "%s is %lld, but the tokenizer has %lld tokens: that many or more are accepted", path,
                                 (long long)*vocabulary, (long long)tokens);
     return GP_OK;
 }

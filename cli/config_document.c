@@ -1,5 +1,5 @@
-/* From libyaml's events to a tree. The file may come from anywhere: size, nesting and the number of nodes (an alias is a
- * copy, so it counts) are bounded before memory is taken. */
+/* From libyaml's events to a tree. The file may come from anywhere: size, nesting and the number of nodes (an alias is
+ * a copy, so it counts) are bounded before memory is taken. */
 #include "config_document.h"
 
 #include <errno.h>
@@ -41,14 +41,27 @@ bool cli_node_is_null(const cli_node *node) {
     return strcmp(node->text, "") == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0;
 }
 
-gp_status cli_node_error(const cli_node *node, const char *format, ...) {
+static gp_status placed(const char *origin, size_t line, size_t column, const char *format, va_list arguments) {
     char message[768];
+    vsnprintf(message, sizeof message, format, arguments);
+    if (line == 0) return gp_error(GP_INVALID, "%s: %s", origin, message);
+    return gp_error(GP_INVALID, "%s:%zu:%zu: %s", origin, line, column, message);
+}
+
+gp_status cli_node_error(const cli_node *node, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    gp_status status = placed(node->origin, node->line, node->column, format, arguments);
     va_end(arguments);
-    if (node->line == 0) return gp_error(GP_INVALID, "%s: %s", node->origin, message);
-    return gp_error(GP_INVALID, "%s:%zu:%zu: %s", node->origin, node->line, node->column, message);
+    return status;
+}
+
+gp_status cli_node_key_error(const cli_node *node, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    gp_status status = placed(node->origin, node->key_line, node->key_column, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
 const char *cli_node_describe(const cli_node *node, char *text, size_t size) {
@@ -66,7 +79,8 @@ const char *cli_node_describe(const cli_node *node, char *text, size_t size) {
 
 static cli_node *new_node(builder *b, cli_node_kind kind, yaml_mark_t mark) {
     if (b->document->nodes >= MAX_NODES) {
-        gp_error(GP_INVALID, "%s: more than %d values, aliases counted as often as they are used", b->origin, MAX_NODES);
+        gp_error(GP_INVALID, "%s: more than %d values, aliases counted as often as they are used", b->origin,
+                 MAX_NODES);
         return NULL;
     }
     b->document->nodes++;
@@ -102,6 +116,8 @@ static cli_node *copy_node(builder *b, const cli_node *node, yaml_mark_t mark, i
         cli_node *below = copy_node(b, child, mark, depth + 1);
         if (!below) return NULL;
         below->key = child->key;
+        below->key_line = child->key_line;
+        below->key_column = child->key_column;
         append(copy, below);
     }
     return copy;
@@ -121,7 +137,8 @@ static gp_status next_event(builder *b, yaml_event_t *event) {
     const char *problem = b->parser.problem ? b->parser.problem : "it cannot be read";
     snprintf(message, sizeof message, "not valid YAML: %s%s%s", problem, b->parser.context ? " " : "",
              b->parser.context ? b->parser.context : "");
-    if (b->parser.error == YAML_READER_ERROR) return gp_error(GP_INVALID, "%s: byte %zu: %s", b->origin, b->parser.problem_offset, message);
+    if (b->parser.error == YAML_READER_ERROR)
+        return gp_error(GP_INVALID, "%s: byte %zu: %s", b->origin, b->parser.problem_offset, message);
     return error_at(b, b->parser.problem_mark, message);
 }
 
@@ -137,7 +154,8 @@ static gp_status keep_anchor(builder *b, const yaml_char_t *name, const cli_node
 
 static gp_status check_tag(const builder *b, const yaml_event_t *event, const yaml_char_t *tag, bool scalar) {
     if (!tag) return GP_OK;
-    if (scalar && (strcmp((const char *)tag, "tag:yaml.org,2002:str") == 0 || strcmp((const char *)tag, "!") == 0)) return GP_OK;
+    if (scalar && (strcmp((const char *)tag, "tag:yaml.org,2002:str") == 0 || strcmp((const char *)tag, "!") == 0))
+        return GP_OK;
     return error_at(b, event->start_mark, "tags other than !!str are not accepted");
 }
 
@@ -196,7 +214,8 @@ static gp_status build_key(builder *b, const cli_node *mapping, cli_node **key) 
     if (status != GP_OK || !*key) return status;
     const cli_node *twin = cli_node_find(mapping, (*key)->text);
     if (!twin) return GP_OK;
-    snprintf(message, sizeof message, "the key \"%.60s\" is given twice (before in line %zu)", (*key)->text, twin->line);
+    snprintf(message, sizeof message, "the key \"%.60s\" is given twice (before in line %zu)", (*key)->text,
+             twin->line);
     return cli_node_error(*key, "%s", message);
 }
 
@@ -212,6 +231,8 @@ static gp_status build_mapping(builder *b, int depth, cli_node *mapping) {
         yaml_event_delete(&event);
         if (status != GP_OK) return status;
         child->key = key->text;
+        child->key_line = key->line;
+        child->key_column = key->column;
         if (cli_node_is_null(child)) { /* an empty value has no place of its own */
             child->line = key->line;
             child->column = key->column;
@@ -345,7 +366,8 @@ static void detach(cli_node *mapping, const char *key) {
 }
 
 /* The mapping at `key` below `parent`, made when there is none. */
-static gp_status descend(cli_document *document, const char *origin, cli_node *parent, const char *key, cli_node **child) {
+static gp_status descend(cli_document *document, const char *origin, cli_node *parent, const char *key,
+                         cli_node **child) {
     char found[96];
     *child = cli_node_find(parent, key);
     if (*child && cli_node_is_null(*child)) {
@@ -374,6 +396,16 @@ static gp_status set(cli_document *document, const char *origin, char *path, cli
     value->key = path;
     append(parent, value);
     return GP_OK;
+}
+
+gp_status cli_document_set_text(cli_document *document, const char *origin, const char *key, const char *text) {
+    cli_arena *arena = &document->arena;
+    char *path = cli_arena_copy(arena, key, strlen(key)), *place = cli_arena_copy(arena, origin, strlen(origin));
+    char *copy = cli_arena_copy(arena, text, strlen(text));
+    cli_node *value = cli_arena_take(arena, sizeof *value);
+    if (!path || !place || !copy || !value) return GP_OUT_OF_MEMORY;
+    *value = (cli_node){.kind = CLI_SCALAR, .text = copy, .quoted = true, .origin = place};
+    return set(document, place, path, value);
 }
 
 gp_status cli_document_set(cli_document *document, const char *assignment) {

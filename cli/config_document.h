@@ -9,11 +9,12 @@ typedef enum cli_node_kind { CLI_SCALAR, CLI_SEQUENCE, CLI_MAPPING } cli_node_ki
 typedef struct cli_node cli_node;
 struct cli_node {
     cli_node_kind kind;
-    const char *text;   /* of a scalar */
-    bool quoted;        /* a scalar that is a text whatever it looks like */
-    const char *origin; /* the file, or "--set key=value" */
+    const char *text;    /* of a scalar */
+    bool quoted;         /* a scalar that is a text whatever it looks like */
+    const char *origin;  /* the file, or "--set key=value" */
     size_t line, column; /* from 1; 0: the origin has no lines */
     const char *key;     /* in a mapping */
+    size_t key_line, key_column;
     cli_node *first, *last, *next; /* children; next sibling */
 };
 
@@ -31,6 +32,8 @@ gp_status cli_document_load(cli_document *document, const char *path);
 gp_status cli_document_parse(cli_document *document, const char *origin, const char *text, size_t length);
 /* Applies "key.path=value", the value being YAML, on top of the tree. */
 gp_status cli_document_set(cli_document *document, const char *assignment);
+/* Sets a key to a text as it is; messages name `origin` as its place. */
+gp_status cli_document_set_text(cli_document *document, const char *origin, const char *key, const char *text);
 void cli_document_free(cli_document *document); /* accepts a zeroed struct */
 
 /* The child of a mapping with that key, or NULL (also when `node` is NULL or no mapping). */
@@ -39,6 +42,8 @@ cli_node *cli_node_find(const cli_node *node, const char *key);
 bool cli_node_is_null(const cli_node *node);
 /* GP_INVALID with "file:line:column: " before the message. */
 gp_status cli_node_error(const cli_node *node, const char *format, ...) GP_PRINTF(2, 3);
+/* The same with the place of the node's key. */
+gp_status cli_node_key_error(const cli_node *node, const char *format, ...) GP_PRINTF(2, 3);
 /* What it is, for messages: "a list", "the text \"abc\"", ... */
 const char *cli_node_describe(const cli_node *node, char *text, size_t size);
 

@@ -11,9 +11,9 @@
 #define MOST       2147483647.0
 #define MOST_STEPS 1e15
 
-#define INTEGER(path, field, use, least, most, standard, help)                                                        \
+#define INTEGER(path, field, use, least, most, standard, help)                                                         \
     { path, CLI_KEY_INTEGER, use, AT(field), least, most, false, false, NULL, standard, help }
-#define NUMBER(path, field, use, least, most, above, below, standard, help)                                           \
+#define NUMBER(path, field, use, least, most, above, below, standard, help)                                            \
     { path, CLI_KEY_NUMBER, use, AT(field), least, most, above, below, NULL, standard, help }
 #define BOOLEAN(path, field, use, standard, help)                                                                      \
     { path, CLI_KEY_BOOLEAN, use, AT(field), 0, 0, false, false, NULL, standard, help }
@@ -94,8 +94,7 @@ static const cli_key keys[] = {
     NUMBER("optimizer.clip", optimizer.clip, ANY, 0, 1e30, false, false, "0.0",
            "largest norm of the whole gradient; 0: no limit"),
     CHOICE("optimizer.schedule.name", optimizer.schedule.name, ANY,
-           "constant|linear|cosine|step|exponential|inverse_sqrt", "constant",
-           "the learning rate after the warm-up"),
+           "constant|linear|cosine|step|exponential|inverse_sqrt", "constant", "the learning rate after the warm-up"),
     INTEGER("optimizer.schedule.warmup", optimizer.schedule.warmup, ANY, 0, MOST_STEPS, "0",
             "steps in which the learning rate rises from 0"),
     NUMBER("optimizer.schedule.min_lr", optimizer.schedule.min_lr, ANY, 0, 1e9, false, false, "0.0",
@@ -108,8 +107,7 @@ static const cli_key keys[] = {
     INTEGER("train.batch", train.batch, ANY, 1, MOST, "8", "samples of a mini-batch"),
     INTEGER("train.steps", train.steps, ANY, 1, MOST, "1000", "optimizer steps"),
     INTEGER("train.seed", train.seed, ANY, 0, 9e15, "0", "of initial parameters, dropout and data"),
-    INTEGER("train.eval_every", train.eval_every, ANY, 0, MOST, "0",
-            "steps between evaluations; 0: only at the end"),
+    INTEGER("train.eval_every", train.eval_every, ANY, 0, MOST, "0", "steps between evaluations; 0: only at the end"),
     INTEGER("train.eval_windows", train.eval_windows, ANY, 0, MOST_STEPS, "0",
             "windows of the evaluations on the way; 0: the whole split. The last one covers the whole split"),
     TEXT("train.out", train.out, ANY, "", "run directory; default: runs/ and the configuration's name"),
@@ -118,8 +116,7 @@ static const cli_key keys[] = {
     BOOLEAN("train.trace", train.trace, ANY, "false",
             "write trace.json: the last step's actions, for chrome://tracing or Perfetto"),
 
-    INTEGER("checkpoint.every", checkpoint.every, ANY, 0, MOST, "0",
-            "steps between checkpoints; 0: only at the end"),
+    INTEGER("checkpoint.every", checkpoint.every, ANY, 0, MOST, "0", "steps between checkpoints; 0: only at the end"),
     INTEGER("checkpoint.keep", checkpoint.keep, ANY, 1, MOST, "2", "newest checkpoints kept, besides the best"),
 };
 

@@ -24,10 +24,10 @@ typedef struct cli_key {
     const char *path;
     cli_key_type type;
     cli_key_use use;
-    size_t offset;       /* in cli_settings */
-    double low, high;    /* of numbers: what is accepted */
-    bool above, below;   /* low, high themselves are not accepted */
-    const char *choices; /* "a|b|c" */
+    size_t offset;        /* in cli_settings */
+    double low, high;     /* of numbers: what is accepted */
+    bool above, below;    /* low, high themselves are not accepted */
+    const char *choices;  /* "a|b|c" */
     const char *standard; /* default, as YAML; NULL: required; "": see the help */
     const char *help;
 } cli_key;

@@ -1,4 +1,5 @@
-/* The model of a configuration: one of the zoo, or built-in layers from a list, with `repeat` and layers inside layers. */
+/* The model of a configuration: one of the zoo, or built-in layers from a list, with `repeat` and layers inside layers.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,8 @@ static gp_status read_option(const model_builder *builder, const char *kind, con
 static size_t add_vocabulary(const model_builder *builder, const char *kind, const cli_node *options, gp_option *list,
                              size_t count) {
     int64_t vocabulary = builder->config->settings.model.input_vocabulary;
-    if (vocabulary == 0 || count == MOST_OPTIONS || !find_option(kind, "vocabulary") || cli_node_find(options, "vocabulary"))
+    if (vocabulary == 0 || count == MOST_OPTIONS || !find_option(kind, "vocabulary") ||
+        cli_node_find(options, "vocabulary"))
         return count;
     list[count] = (gp_option){.key = "vocabulary", .type = GP_OPTION_INTEGER, .integer = vocabulary};
     return count + 1;
@@ -160,13 +162,14 @@ static gp_status build_layer(model_builder *builder, const cli_node *node, const
     return status;
 }
 
-static gp_status build_repeat(model_builder *builder, const cli_node *node, const cli_node *options, layer_list *layers) {
+static gp_status build_repeat(model_builder *builder, const cli_node *node, const cli_node *options,
+                              layer_list *layers) {
     const cli_node *times_node = cli_node_find(options, "times"), *inside = cli_node_find(options, "layers");
     char found[96];
     int64_t times = 0;
     for (const cli_node *child = options ? options->first : NULL; child; child = child->next) {
         if (child != times_node && child != inside)
-            return cli_node_error(child, "repeat has no option \"%s\"; accepted: times, layers", child->key);
+            return cli_node_key_error(child, "repeat has no option \"%s\"; accepted: times, layers", child->key);
     }
     if (!times_node) return cli_node_error(node, "repeat needs times: how often its layers come");
     if (!cli_value_integer(times_node, &times) || times < 1)
@@ -189,7 +192,8 @@ static gp_status build_entry(model_builder *builder, const cli_node *entry, laye
         options = entry->first;
     } else if (entry->kind != CLI_SCALAR || cli_node_is_null(entry)) {
         return cli_node_error(entry, "found %s%s; accepted: a layer, for instance \"linear: {features: 10}\"",
-                              cli_node_describe(entry, found, sizeof found), entry->kind == CLI_MAPPING ? " with another number of keys than one" : "");
+                              cli_node_describe(entry, found, sizeof found),
+                              entry->kind == CLI_MAPPING ? " with another number of keys than one" : "");
     }
     if (options && options->kind != CLI_MAPPING && !cli_node_is_null(options))
         return cli_node_error(options, "%s is %s; accepted: its options, for instance {features: 10}", kind,
@@ -225,10 +229,15 @@ static gp_status add_layers(const cli_config *config, gp_model *model) {
 static gp_status create_custom(const cli_config *config, gp_model **model) {
     const cli_settings *s = &config->settings;
     gp_loss loss = {.kind = (gp_loss_kind)s->model.loss,
-                    .cross_entropy = {.label_smoothing = s->model.label_smoothing, .has_ignored = true, .ignored = GP_IGNORED_TARGET}};
+                    .cross_entropy = {.label_smoothing = s->model.label_smoothing,
+                                      .has_ignored = true,
+                                      .ignored = GP_IGNORED_TARGET}};
     if (s->model.shape.count >= GP_MAX_RANK)
-        return cli_config_error(config, "model.input.shape", "model.input.shape has %zu dimensions; at most %d are accepted", s->model.shape.count, GP_MAX_RANK - 1);
-    gp_type sample = {s->model.dtype == 0 ? GP_I32 : GP_F32, gp_shape_of((int)s->model.shape.count, s->model.shape.values)};
+        return cli_config_error(config, "model.input.shape",
+                                "model.input.shape has %zu dimensions; at most %d are accepted", s->model.shape.count,
+                                GP_MAX_RANK - 1);
+    gp_type sample = {s->model.dtype == 0 ? GP_I32 : GP_F32,
+                      gp_shape_of((int)s->model.shape.count, s->model.shape.values)};
     gp_status status = gp_model_create(model, sample);
     if (status == GP_OK) status = add_layers(config, *model);
     if (status == GP_OK) status = gp_model_set_loss(*model, &loss);

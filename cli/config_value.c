@@ -59,8 +59,8 @@ bool cli_value_bytes(const cli_node *node, size_t *value) {
     static const struct {
         const char *name;
         double factor;
-    } units[] = {{"", 1},      {"B", 1},           {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
-                 {"TiB", 0x1p40}, {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+    } units[] = {{"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                 {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
     if (node->kind != CLI_SCALAR) return false;
     *value = 0;
     if (strcmp(node->text, "none") == 0) return true;

@@ -42,7 +42,7 @@ static void write_text(cli_text *out, const char *text) {
 /* The shortest form that reads back to the same double. */
 static void write_number(cli_text *out, double value) {
     char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }
@@ -113,7 +113,8 @@ static bool is_unset(const cli_key *key, const void *field) {
 
 static void write_value(cli_text *out, const cli_config *config, const cli_key *key, bool absolute, int indent) {
     const void *field = (const char *)&config->settings + key->offset;
-    bool path = strcmp(key->path, "data.text") == 0 || (strcmp(key->path, "pipeline.schedule") == 0 && config->schedule);
+    bool path =
+        strcmp(key->path, "data.text") == 0 || (strcmp(key->path, "pipeline.schedule") == 0 && config->schedule);
     char word[64];
     switch (key->type) {
     case CLI_KEY_INTEGER:

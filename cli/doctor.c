@@ -27,7 +27,8 @@ static void warn(diagnosis *d, const char *format, ...) {
     d->warning_count++;
 }
 
-/* Every path that is slower than the processor could be. Thresholds are shares of what was measured in the same second. */
+/* Every path that is slower than the processor could be. Thresholds are shares of what was measured in the same second.
+ */
 static void diagnose(diagnosis *d) {
     const gp_machine *m = &d->machine;
     const gp_machine_speed *s = &d->speed;
@@ -38,9 +39,11 @@ static void diagnose(diagnosis *d) {
     }
     if (!m->amx_bf16) warn(d, "no AMX: device.precision bf16 saves memory, not time (%s)", m->bf16_route);
     if (m->amx_bf16 && s->product_bf16 < 1.5 * s->product_f32)
-        warn(d, "bf16 products run at %.2f times the speed of f32; AMX should give 3 times or more", s->product_bf16 / s->product_f32);
+        warn(d, "bf16 products run at %.2f times the speed of f32; AMX should give 3 times or more",
+             s->product_bf16 / s->product_f32);
     if (s->product_f32 < 0.5 * s->peak_f32)
-        warn(d, "f32 products reach %.0f%% of the processor's peak; 75%% or more is normal", 100 * s->product_f32 / s->peak_f32);
+        warn(d, "f32 products reach %.0f%% of the processor's peak; 75%% or more is normal",
+             100 * s->product_f32 / s->peak_f32);
     if (m->cores < 2) warn(d, "one core: partitions take turns, a pipeline gains memory and no time");
     if (s->copy > 0 && s->copy < 4e9) warn(d, "memory is slow: %.1f GB/s", 1e-9 * s->copy);
 }
@@ -51,14 +54,16 @@ static void print_table(const diagnosis *d) {
     char memory[16];
     printf("processor      %s\ncores          %d\nmemory         %s\n", m->processor, m->cores,
            gp_bytes_format(m->memory, memory, sizeof memory));
-    printf("features      %s%s%s%s%s\n", m->avx2 ? " AVX2" : "", m->avx512 ? " AVX-512" : "", m->avx512_bf16 ? " AVX-512-BF16" : "",
-           m->amx_bf16 ? " AMX-BF16" : "", m->avx2 ? "" : " none that gpipe uses");
+    printf("features      %s%s%s%s%s\n", m->avx2 ? " AVX2" : "", m->avx512 ? " AVX-512" : "",
+           m->avx512_bf16 ? " AVX-512-BF16" : "", m->amx_bf16 ? " AMX-BF16" : "",
+           m->avx2 ? "" : " none that gpipe uses");
     printf("own kernels    %s\nproducts       %s\nbf16 products  %s\n", m->kernels, m->products, m->bf16_route);
-    printf("MPI            not built in: workers are threads of one process\nGPUs           not built in\n\nmeasured on one core\n");
-    printf("f32 peak       %.1f GFLOP/s\nf32 products   %.1f GFLOP/s (%.0f%% of the peak)\n", 1e-9 * s->peak_f32, 1e-9 * s->product_f32,
-           s->peak_f32 > 0 ? 100 * s->product_f32 / s->peak_f32 : 0);
-    printf("bf16 products  %.1f GFLOP/s (%.2f times f32)\nmemory copy    %.1f GB/s read and written\n\n", 1e-9 * s->product_bf16,
-           s->product_f32 > 0 ? s->product_bf16 / s->product_f32 : 0, 1e-9 * s->copy);
+    printf("MPI            not built in: workers are threads of one process\nGPUs           not built in\n\nmeasured "
+           "on one core\n");
+    printf("f32 peak       %.1f GFLOP/s\nf32 products   %.1f GFLOP/s (%.0f%% of the peak)\n", 1e-9 * s->peak_f32,
+           1e-9 * s->product_f32, s->peak_f32 > 0 ? 100 * s->product_f32 / s->peak_f32 : 0);
+    printf("bf16 products  %.1f GFLOP/s (%.2f times f32)\nmemory copy    %.1f GB/s read and written\n\n",
+           1e-9 * s->product_bf16, s->product_f32 > 0 ? s->product_bf16 / s->product_f32 : 0, 1e-9 * s->copy);
     for (size_t i = 0; i < d->warning_count; i++)
         printf("slow: %s\n", d->warnings[i]);
     if (d->warning_count == 0) printf("nothing runs slowly here\n");
@@ -70,12 +75,13 @@ static gp_status print_json(const diagnosis *d) {
     json_t *warnings = json_array();
     for (size_t i = 0; i < d->warning_count; i++)
         json_array_append_new(warnings, json_string(d->warnings[i]));
-    json_t *object = json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:b, s:b, s:f, s:f, s:f, s:f, s:o}", "version",
-                               gp_version(), "processor", m->processor, "cores", m->cores, "memory", (json_int_t)m->memory, "avx2",
-                               (int)m->avx2, "avx512", (int)m->avx512, "avx512_bf16", (int)m->avx512_bf16, "amx_bf16",
-                               (int)m->amx_bf16, "kernels", m->kernels, "products", m->products, "bf16_route", m->bf16_route, "mpi", 0,
-                               "gpus", 0, "peak_f32", s->peak_f32, "product_f32", s->product_f32, "product_bf16", s->product_bf16,
-                               "copy", s->copy, "warnings", warnings);
+    json_t *object =
+        json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:b, s:b, s:f, s:f, s:f, s:f, s:o}",
+                  "version", gp_version(), "processor", m->processor, "cores", m->cores, "memory",
+                  (json_int_t)m->memory, "avx2", (int)m->avx2, "avx512", (int)m->avx512, "avx512_bf16",
+                  (int)m->avx512_bf16, "amx_bf16", (int)m->amx_bf16, "kernels", m->kernels, "products", m->products,
+                  "bf16_route", m->bf16_route, "mpi", 0, "gpus", 0, "peak_f32", s->peak_f32, "product_f32",
+                  s->product_f32, "product_bf16", s->product_bf16, "copy", s->copy, "warnings", warnings);
     bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
     json_decref(object);
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
@@ -108,7 +114,8 @@ const cli_command cli_doctor = {
     .arguments = "",
     .kind = CLI_NO_VALUE,
     .summary = "what the machine offers, what gpipe makes of it, what would run slowly",
-    .description = "Names the processor's features and the kernels chosen for it, measures products and memory on one core, and warns of "
+    .description = "Names the processor's features and the kernels chosen for it, measures products and memory on one "
+                   "core, and warns of "
                    "every slow path.",
     .options = options,
     .option_count = sizeof options / sizeof *options,

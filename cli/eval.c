@@ -16,14 +16,14 @@ typedef struct eval_result {
 static gp_status print(const eval_result *result, bool json) {
     double perplexity = exp(result->loss), bits = result->loss / log(2.0);
     if (!json) {
-        bool written = printf("%s loss %.6f  perplexity %.4f  %.4f bits per %s  over %lld tokens\n", result->split, result->loss,
-                              perplexity, bits, result->unit, (long long)result->tokens) > 0;
+        bool written = printf("%s loss %.6f  perplexity %.4f  %.4f bits per %s  over %lld tokens\n", result->split,
+                              result->loss, perplexity, bits, result->unit, (long long)result->tokens) > 0;
         return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
     }
     char key[40];
     snprintf(key, sizeof key, "bits_per_%s", result->unit);
-    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I}", "split", result->split, "loss", result->loss, "perplexity", perplexity,
-                               key, bits, "tokens", (json_int_t)result->tokens);
+    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I}", "split", result->split, "loss", result->loss, "perplexity",
+                               perplexity, key, bits, "tokens", (json_int_t)result->tokens);
     bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
     json_decref(object);
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
@@ -54,7 +54,7 @@ static int run(const cli_arguments *arguments) {
     cli_session session;
     const char *text = cli_given_value(arguments, "data");
     bool all_of_it = text && !cli_given_value(arguments, "split");
-    gp_status status = cli_session_open_run(&session, arguments->words[0], arguments, text, all_of_it, CLI_DATA_NEEDED);
+    gp_status status = cli_session_open_run(&session, arguments->words[0], arguments, all_of_it, CLI_DATA_NEEDED);
     if (status == GP_OK) status = evaluate(&session, arguments, text != NULL);
     int exit_status = status == GP_OK ? 0 : cli_fail(status);
     cli_session_close(&session);
@@ -76,8 +76,10 @@ const cli_command cli_eval = {
     .most = 1,
     .kind = CLI_FOLDER,
     .summary = "loss of a run's weights over a whole split",
-    .description = "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits per character or "
-                   "byte. The configuration, the vocabulary and the weights are the run directory's; the keys of pipeline and device "
+    .description = "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits "
+                   "per character or "
+                   "byte. The configuration, the vocabulary and the weights are the run directory's; the keys of "
+                   "pipeline and device "
                    "may be set to others and change nothing but the speed.",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -20,27 +20,32 @@ static void add_row(cli_text *text, const char *left, const char *words) {
 void cli_help_program(cli_text *text) {
     size_t count;
     const cli_command *const *commands = cli_commands(&count);
-    cli_text_add(text, "gpipe trains neural networks by pipeline parallelism.\n\nUsage: gpipe COMMAND [OPTION]...\n\nCommands:\n");
+    cli_text_add(
+        text,
+        "gpipe trains neural networks by pipeline parallelism.\n\nUsage: gpipe COMMAND [OPTION]...\n\nCommands:\n");
     for (size_t i = 0; i < count; i++)
         add_row(text, commands[i]->name, commands[i]->summary);
-    cli_text_add(text, "\ngpipe COMMAND --help says more; gpipe help config lists the keys of a configuration, gpipe help\n"
-                       "layers the layers of a model. gpipe --version says what is built in.\n\n"
-                       "Exit status: 0 done, 1 failure while running, 2 usage, configuration or input, 3 does not fit\n"
-                       "the memory, 4 a peer was lost, 5 diverged (NaN), 128+n ended by signal n.\n");
+    cli_text_add(text,
+                 "\ngpipe COMMAND --help says more; gpipe help config lists the keys of a configuration, gpipe help\n"
+                 "layers the layers of a model. gpipe --version says what is built in.\n\n"
+                 "Exit status: 0 done, 1 failure while running, 2 usage, configuration or input, 3 does not fit\n"
+                 "the memory, 4 a peer was lost, 5 diverged (NaN), 128+n ended by signal n.\n");
 }
 
 static void add_option(cli_text *text, const cli_option *option) {
     char left[96];
     char letter[8] = "    ";
     if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name, option->value ? " " : "", option->value ? option->value : "");
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name, option->value ? " " : "",
+             option->value ? option->value : "");
     add_row(text, left, option->help);
 }
 
 void cli_help_command(const cli_command *command, cli_text *text) {
     size_t common_count;
     const cli_option *common = cli_common_options(&common_count);
-    cli_text_add(text, "Usage: gpipe %s%s%s [OPTION]...\n\n", command->name, *command->arguments ? " " : "", command->arguments);
+    cli_text_add(text, "Usage: gpipe %s%s%s [OPTION]...\n\n", command->name, *command->arguments ? " " : "",
+                 command->arguments);
     cli_text_add_wrapped(text, command->description, 0, WIDTH);
     cli_text_add(text, "\n\nOptions:\n");
     for (size_t i = 0; i < command->option_count; i++)
@@ -66,7 +71,8 @@ void cli_help_config(cli_text *text) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
     const char *group = "";
-    cli_text_add(text, "Keys of a configuration (YAML). Any of them can be set from the command line: --set train.steps=100\n");
+    cli_text_add(
+        text, "Keys of a configuration (YAML). Any of them can be set from the command line: --set train.steps=100\n");
     for (size_t i = 0; i < count; i++) {
         size_t length = strcspn(keys[i].path, ".");
         if (strncmp(group, keys[i].path, length) != 0) cli_text_add(text, "\n%.*s:\n", (int)length, keys[i].path);
@@ -94,7 +100,10 @@ void cli_help_layers(cli_text *text) {
             char words[512];
             bool required = !option->default_text;
             snprintf(words, sizeof words, "%s (%s%s%s)", option->help, type_word(option->type),
-                     required ? "; required" : *option->default_text ? "; default: " : "", required ? "" : option->default_text);
+                     required                ? "; required"
+                     : *option->default_text ? "; default: "
+                                             : "",
+                     required ? "" : option->default_text);
             add_row(text, option->key, words);
         }
     }
@@ -119,7 +128,8 @@ static gp_status write_topic(const cli_arguments *arguments, cli_text *text) {
     } else if (strcmp(topic, "man") == 0) {
         cli_help_man_config(text);
     } else if (strcmp(topic, "completion") != 0) {
-        return gp_error(GP_INVALID, "there is no help on \"%s\"; accepted: a command, config, layers, man, completion", topic);
+        return gp_error(GP_INVALID, "there is no help on \"%s\"; accepted: a command, config, layers, man, completion",
+                        topic);
     } else if (!cli_help_completion(more, text)) {
         return gp_error(GP_INVALID, "completion for \"%s\" is not known; accepted: bash, zsh, fish", more);
     }
@@ -142,8 +152,9 @@ const cli_command cli_help = {
     .kind = CLI_WORDS,
     .words = "train|eval|sample|plan|profile|simulate|inspect|gradients|doctor|config|layers|man|completion",
     .summary = "help on a command, on the keys of a configuration, on layers",
-    .description = "Without a topic: the commands. With one: help on that command; config: every key of a configuration; layers: "
-                   "the layers that a model can be made of; man [config]: the manual pages; completion bash|zsh|fish: "
-                   "completion for that shell.",
+    .description =
+        "Without a topic: the commands. With one: help on that command; config: every key of a configuration; layers: "
+        "the layers that a model can be made of; man [config]: the manual pages; completion bash|zsh|fish: "
+        "completion for that shell.",
     .run = run,
 };

@@ -86,9 +86,10 @@ static void add_bash_arguments(cli_text *text, const cli_command *command) {
 static void add_bash(cli_text *text) {
     size_t count;
     const cli_command *const *commands = cli_commands(&count);
-    cli_text_add(text, "# bash completion for gpipe, made by: gpipe help completion bash\n_gpipe() {\n"
-                       "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
-                       "  local options= arguments=()\n  local keys=\"");
+    cli_text_add(text,
+                 "# bash completion for gpipe, made by: gpipe help completion bash\n_gpipe() {\n"
+                 "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
+                 "  local options= arguments=()\n  local keys=\"");
     add_keys(text);
     cli_text_add(text, "\"\n  COMPREPLY=()\n  if ((COMP_CWORD == 1)); then\n    COMPREPLY=($(compgen -W \"");
     add_command_names(text);
@@ -98,8 +99,9 @@ static void add_bash(cli_text *text) {
     cli_text_add(text, "  esac\n  case $command in\n");
     for (size_t i = 0; i < count; i++)
         add_bash_arguments(text, commands[i]);
-    cli_text_add(text, "  esac\n  if [[ $word == -* ]]; then\n    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n  else\n"
-                       "    COMPREPLY=(\"${arguments[@]}\")\n  fi\n}\ncomplete -o filenames -F _gpipe gpipe\n");
+    cli_text_add(
+        text, "  esac\n  if [[ $word == -* ]]; then\n    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n  else\n"
+              "    COMPREPLY=(\"${arguments[@]}\")\n  fi\n}\ncomplete -o filenames -F _gpipe gpipe\n");
 }
 
 /* ---- zsh ---- */
@@ -138,8 +140,10 @@ static void add_zsh(cli_text *text) {
     size_t count, common_count;
     const cli_command *const *commands = cli_commands(&count);
     const cli_option *common = cli_common_options(&common_count);
-    cli_text_add(text, "#compdef gpipe\n# zsh completion for gpipe, made by: gpipe help completion zsh\n_gpipe() {\n  local state\n"
-                       "  local -a commands keys\n  keys=(");
+    cli_text_add(
+        text,
+        "#compdef gpipe\n# zsh completion for gpipe, made by: gpipe help completion zsh\n_gpipe() {\n  local state\n"
+        "  local -a commands keys\n  keys=(");
     add_keys(text);
     cli_text_add(text, ")\n  commands=(");
     for (size_t i = 0; i < count; i++) {
@@ -200,7 +204,8 @@ static void add_fish(cli_text *text) {
     size_t count, common_count;
     const cli_command *const *commands = cli_commands(&count);
     const cli_option *common = cli_common_options(&common_count);
-    cli_text_add(text, "# fish completion for gpipe, made by: gpipe help completion fish\ncomplete -c gpipe -n __fish_use_subcommand -f\n");
+    cli_text_add(text, "# fish completion for gpipe, made by: gpipe help completion fish\ncomplete -c gpipe -n "
+                       "__fish_use_subcommand -f\n");
     for (size_t i = 0; i < count; i++) {
         const cli_command *command = commands[i];
         cli_text_add(text, "complete -c gpipe -n __fish_use_subcommand -f -a %s -d ", command->name);

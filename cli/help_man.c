@@ -60,22 +60,29 @@ void cli_help_man_program(cli_text *text) {
     const cli_option *common = cli_common_options(&common_count);
     add_title(text, "GPIPE", 1, "gpipe - pipeline-parallel training of neural networks");
     cli_text_add(text, ".SH SYNOPSIS\n\\fBgpipe\\fR \\fIcommand\\fR [\\fIoption\\fR]...\n.SH DESCRIPTION\n");
-    add_paragraph(text, "gpipe trains neural networks that are too big for one device. It cuts the layers into partitions, one for each "
-                        "worker, splits every mini-batch into micro-batches and streams them through the partitions; gradients are summed, "
-                        "and one synchronous update follows. The result is the network that one huge device would have trained.");
+    add_paragraph(
+        text, "gpipe trains neural networks that are too big for one device. It cuts the layers into partitions, one "
+              "for each "
+              "worker, splits every mini-batch into micro-batches and streams them through the partitions; gradients "
+              "are summed, "
+              "and one synchronous update follows. The result is the network that one huge device would have trained.");
     cli_text_add(text, ".SH COMMANDS\n");
     for (size_t i = 0; i < command_count; i++)
         add_command(text, commands[i]);
     cli_text_add(text, ".SH \"OPTIONS OF EVERY COMMAND\"\n");
     for (size_t i = 0; i < common_count; i++)
         add_option(text, &common[i]);
-    cli_text_add(text, ".SH FILES\n.TP\n\\fIrun.yaml\\fR\nA configuration, see \\fBgpipe\\-config\\fR(5).\n.TP\n"
-                       "\\fIDIR\\fR/config.yaml, tokenizer.json, metrics.jsonl, report.json, log.txt\nOf a run directory: the resolved "
-                       "configuration, the vocabulary, a JSON object for each step, plan and measurement, messages.\n.TP\n"
-                       "\\fIDIR\\fR/checkpoints/step\\-N/model.safetensors\nWeights; \\fIlatest\\fR and \\fIbest\\fR are links.\n"
-                       ".SH ENVIRONMENT\n.TP\nNO_COLOR\nWhen set and not empty: no colors on the terminal.\n"
-                       ".SH \"EXIT STATUS\"\n0 done, 1 failure while running, 2 usage, configuration or input, 3 does not fit the memory, "
-                       "4 a peer was lost, 5 diverged (NaN), 128+n ended by signal n.\n.SH \"SEE ALSO\"\n\\fBgpipe\\-config\\fR(5)\n");
+    cli_text_add(
+        text,
+        ".SH FILES\n.TP\n\\fIrun.yaml\\fR\nA configuration, see \\fBgpipe\\-config\\fR(5).\n.TP\n"
+        "\\fIDIR\\fR/config.yaml, tokenizer.json, metrics.jsonl, report.json, log.txt\nOf a run directory: the "
+        "resolved "
+        "configuration, the vocabulary, a JSON object for each step, plan and measurement, messages.\n.TP\n"
+        "\\fIDIR\\fR/checkpoints/step\\-N/model.safetensors\nWeights; \\fIlatest\\fR and \\fIbest\\fR are links.\n"
+        ".SH ENVIRONMENT\n.TP\nNO_COLOR\nWhen set and not empty: no colors on the terminal.\n"
+        ".SH \"EXIT STATUS\"\n0 done, 1 failure while running, 2 usage, configuration or input, 3 does not fit the "
+        "memory, "
+        "4 a peer was lost, 5 diverged (NaN), 128+n ended by signal n.\n.SH \"SEE ALSO\"\n\\fBgpipe\\-config\\fR(5)\n");
 }
 
 static void add_key(cli_text *text, const cli_key *key) {
@@ -97,7 +104,8 @@ static void add_key(cli_text *text, const cli_key *key) {
 static void add_layers(cli_text *text) {
     size_t count;
     const gp_layer_info *kinds = gp_layer_kinds(&count);
-    cli_text_add(text, ".SH LAYERS\nA model given as a list is made of these layers, and of \\fBrepeat\\fR: {times: N, layers: [...]}.\n");
+    cli_text_add(text, ".SH LAYERS\nA model given as a list is made of these layers, and of \\fBrepeat\\fR: {times: N, "
+                       "layers: [...]}.\n");
     for (size_t k = 0; k < count; k++) {
         cli_text_add(text, ".TP\n\\fB%s\\fR\n", kinds[k].kind);
         add_escaped(text, kinds[k].help);
@@ -114,11 +122,14 @@ void cli_help_man_config(cli_text *text) {
     const cli_key *keys = cli_keys(&count);
     const char *group = "";
     add_title(text, "GPIPE-CONFIG", 5, "gpipe-config - configuration of a training run");
-    cli_text_add(text, ".SH DESCRIPTION\nA configuration is a YAML file of nested keys. Any key can also be given on the command line: "
-                       "\\fB\\-\\-set\\fR \\fIkey\\fR=\\fIvalue\\fR. An unknown key is an error that names the nearest known one.\n"
-                       ".SH EXAMPLE\n.nf\nmodel:     {name: gpt2, layers: 4, heads: 4, width: 128, context: 64}\n"
-                       "data:      {text: corpus.txt}\npipeline:  {partitions: 2, micro_batches: 4}\n"
-                       "train:     {batch: 12, steps: 2000, out: runs/first}\n.fi\n");
+    cli_text_add(
+        text,
+        ".SH DESCRIPTION\nA configuration is a YAML file of nested keys. Any key can also be given on the command "
+        "line: "
+        "\\fB\\-\\-set\\fR \\fIkey\\fR=\\fIvalue\\fR. An unknown key is an error that names the nearest known one.\n"
+        ".SH EXAMPLE\n.nf\nmodel:     {name: gpt2, layers: 4, heads: 4, width: 128, context: 64}\n"
+        "data:      {text: corpus.txt}\npipeline:  {partitions: 2, micro_batches: 4}\n"
+        "train:     {batch: 12, steps: 2000, out: runs/first}\n.fi\n");
     for (size_t i = 0; i < count; i++) {
         size_t length = strcspn(keys[i].path, ".");
         if (strncmp(group, keys[i].path, length) != 0) cli_text_add(text, ".SH %.*s\n", (int)length, keys[i].path);

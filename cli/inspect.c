@@ -55,8 +55,9 @@ static void print_safely(const char *text) {
 
 static void print_row(const gp_safetensors *file, size_t tensor, const statistics *found) {
     char type[96];
-    printf("%-24s %12.6g %12.5g %12.5g %12.5g %6lld  ", gp_type_format(gp_safetensors_type(file, tensor), type, sizeof type),
-           found->norm, found->mean, found->least, found->most, (long long)(found->nan + found->infinite));
+    printf("%-24s %12.6g %12.5g %12.5g %12.5g %6lld  ",
+           gp_type_format(gp_safetensors_type(file, tensor), type, sizeof type), found->norm, found->mean, found->least,
+           found->most, (long long)(found->nan + found->infinite));
     print_safely(gp_safetensors_name(file, tensor));
     putchar('\n');
 }
@@ -66,9 +67,10 @@ static json_t *row_json(const gp_safetensors *file, size_t tensor, const statist
     json_t *shape = json_array();
     for (int d = 0; d < type.shape.rank; d++)
         json_array_append_new(shape, json_integer((json_int_t)type.shape.dims[d]));
-    return json_pack("{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:I, s:I}", "name", gp_safetensors_name(file, tensor), "dtype",
-                     gp_dtype_name(type.dtype), "shape", shape, "norm", found->norm, "mean", found->mean, "min", found->least, "max",
-                     found->most, "nan", (json_int_t)found->nan, "infinite", (json_int_t)found->infinite);
+    return json_pack("{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:I, s:I}", "name", gp_safetensors_name(file, tensor),
+                     "dtype", gp_dtype_name(type.dtype), "shape", shape, "norm", found->norm, "mean", found->mean,
+                     "min", found->least, "max", found->most, "nan", (json_int_t)found->nan, "infinite",
+                     (json_int_t)found->infinite);
 }
 
 static void print_metadata(const gp_safetensors *file) {
@@ -114,7 +116,8 @@ static gp_status print_json(const gp_safetensors *file, const char *path, double
         json_object_set_new(metadata, pair.key, json_string(pair.value));
     }
     json_t *object = json_pack("{s:s, s:o, s:o}", "file", path, "metadata", metadata, "tensors", tensors);
-    bool written = status == GP_OK && object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
+    bool written = status == GP_OK && object &&
+                   json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
     json_decref(object);
     if (status != GP_OK) return status;
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
@@ -127,16 +130,19 @@ static gp_status resolve(const char *path, char *file, size_t size) {
     if (stat(path, &information) != 0) return gp_error(GP_INVALID, "%s: there is no such file", path);
     for (size_t i = S_ISDIR(information.st_mode) ? 1 : 0; i < sizeof places / sizeof *places; i++) {
         int length = snprintf(file, size, "%s%s", path, places[i]);
-        if (length > 0 && (size_t)length < size && stat(file, &information) == 0 && S_ISREG(information.st_mode)) return GP_OK;
+        if (length > 0 && (size_t)length < size && stat(file, &information) == 0 && S_ISREG(information.st_mode))
+            return GP_OK;
     }
-    return gp_error(GP_INVALID, "%s holds no weights: a safetensors file, a run directory or a checkpoint is accepted", path);
+    return gp_error(GP_INVALID, "%s holds no weights: a safetensors file, a run directory or a checkpoint is accepted",
+                    path);
 }
 
 static gp_status inspect(const char *path, bool json) {
     gp_safetensors *file = NULL;
     char place[4096];
     double *piece = malloc(PIECE * sizeof *piece);
-    gp_status status = piece ? resolve(path, place, sizeof place) : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    gp_status status =
+        piece ? resolve(path, place, sizeof place) : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
     if (status == GP_OK) status = gp_safetensors_open(&file, place);
     if (status == GP_OK) status = json ? print_json(file, place, piece) : print_table(file, place, piece);
     gp_safetensors_close(file);
@@ -158,8 +164,10 @@ const cli_command cli_inspect = {
     .most = 1,
     .kind = CLI_FILE,
     .summary = "what is in a safetensors file",
-    .description = "Prints the tensors of a safetensors file (of a run directory: its latest weights): type, norm, mean, smallest and "
-                   "largest element, how many are NaN or infinite; and the file's metadata. A broken file is refused with a sentence.",
+    .description = "Prints the tensors of a safetensors file (of a run directory: its latest weights): type, norm, "
+                   "mean, smallest and "
+                   "largest element, how many are NaN or infinite; and the file's metadata. A broken file is refused "
+                   "with a sentence.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

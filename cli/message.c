@@ -25,7 +25,10 @@ static const char *prefix(gp_log_level level) {
 
 static const char *color(gp_log_level level) {
     if (!terminal.color) return "";
-    return level == GP_LOG_ERROR ? "\033[31m" : level == GP_LOG_WARNING ? "\033[33m" : level == GP_LOG_DEBUG ? "\033[2m" : "";
+    return level == GP_LOG_ERROR     ? "\033[31m"
+           : level == GP_LOG_WARNING ? "\033[33m"
+           : level == GP_LOG_DEBUG   ? "\033[2m"
+                                     : "";
 }
 
 static void write_message(gp_log_level level, const char *text) {

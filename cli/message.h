@@ -6,7 +6,8 @@
 
 #include "gpipe/status.h"
 
-/* Starts passing the library's messages on. `level`: the highest that is shown. Call it once, before any worker runs. */
+/* Starts passing the library's messages on. `level`: the highest that is shown. Call it once, before any worker runs.
+ */
 void cli_message_start(gp_log_level level);
 /* Messages are also written to this file, whatever is shown; NULL: no longer. The caller closes it. */
 void cli_message_log(FILE *file);

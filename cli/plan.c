@@ -15,9 +15,9 @@ static gp_status print_schedule(const gp_pipeline_options *pipeline) {
     gp_schedule *schedule = NULL;
     char *text = NULL;
     int micro_batches = gp_micro_batch_sizes(pipeline->batch, pipeline->micro_batches, NULL);
-    gp_status status = pipeline->schedule_text
-                           ? gp_schedule_parse(&schedule, pipeline->schedule_text)
-                           : gp_schedule_create(&schedule, pipeline->schedule, pipeline->partitions, micro_batches, pipeline->recompute);
+    gp_status status = pipeline->schedule_text ? gp_schedule_parse(&schedule, pipeline->schedule_text)
+                                               : gp_schedule_create(&schedule, pipeline->schedule, pipeline->partitions,
+                                                                    micro_batches, pipeline->recompute);
     if (status == GP_OK) status = gp_schedule_format(schedule, &text);
     if (status == GP_OK) status = cli_print_text(text);
     gp_schedule_destroy(schedule);
@@ -36,8 +36,10 @@ static gp_status show(const cli_session *session, const cli_arguments *arguments
     if (status == GP_OK && !plan->fits) {
         char limit[16];
         status = gp_error(GP_DOES_NOT_FIT,
-                          "the plan does not fit device.memory of %s a worker: more partitions, more micro-batches, recompute always, "
-                          "or a smaller model or batch need less", gp_bytes_format(plan->limit, limit, sizeof limit));
+                          "the plan does not fit device.memory of %s a worker: more partitions, more micro-batches, "
+                          "recompute always, "
+                          "or a smaller model or batch need less",
+                          gp_bytes_format(plan->limit, limit, sizeof limit));
     }
     gp_plan_destroy(plan);
     return status;
@@ -54,7 +56,8 @@ static int run(const cli_arguments *arguments) {
 
 static const cli_option options[] = {
     CLI_OPTION_SET,
-    {"schedule", 0, NULL, CLI_NO_VALUE, "also print the schedule: a line for each worker, which a schedule file may hold"},
+    {"schedule", 0, NULL, CLI_NO_VALUE,
+     "also print the schedule: a line for each worker, which a schedule file may hold"},
     CLI_OPTION_JSON,
 };
 
@@ -65,9 +68,11 @@ const cli_command cli_plan = {
     .most = 1,
     .kind = CLI_FILE,
     .summary = "partition, memory and predicted time of each worker, without training",
-    .description = "Prints for each worker its layers, its parameters and the bytes it needs by kind, the schedule's bubble and the "
-                   "predicted time of a step. Nothing is trained or written. Ends with status 3 when a worker needs more than "
-                   "device.memory.",
+    .description =
+        "Prints for each worker its layers, its parameters and the bytes it needs by kind, the schedule's bubble and "
+        "the "
+        "predicted time of a step. Nothing is trained or written. Ends with status 3 when a worker needs more than "
+        "device.memory.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -13,8 +13,8 @@ static double rate(const gp_profile_layer *layer) {
 
 static void print_table(const gp_profile *profile, const gp_model *model) {
     gp_profile_layer sum = {0};
-    printf("%5s  %-16s %12s %11s %11s %11s %10s %10s\n", "layer", "kind", "parameters", "forward ms", "recompute", "backward",
-           "GFLOP", "GFLOP/s");
+    printf("%5s  %-16s %12s %11s %11s %11s %10s %10s\n", "layer", "kind", "parameters", "forward ms", "recompute",
+           "backward", "GFLOP", "GFLOP/s");
     for (size_t i = 0; i < profile->layer_count; i++) {
         const gp_profile_layer *layer = &profile->layers[i];
         printf("%5zu  %-16s %12lld %11.3f %11.3f %11.3f %10.4g %10.4g\n", i, gp_model_layer_kind(model, i),
@@ -36,9 +36,9 @@ static gp_status print_json(const gp_profile *profile, const gp_model *model) {
     for (size_t i = 0; i < profile->layer_count; i++) {
         const gp_profile_layer *layer = &profile->layers[i];
         json_array_append_new(layers, json_pack("{s:I, s:s, s:I, s:f, s:f, s:f, s:f}", "layer", (json_int_t)i, "kind",
-                                                gp_model_layer_kind(model, i), "parameters", (json_int_t)layer->parameters,
-                                                "forward", layer->forward, "recompute", layer->recompute, "backward",
-                                                layer->backward, "flops", layer->flops));
+                                                gp_model_layer_kind(model, i), "parameters",
+                                                (json_int_t)layer->parameters, "forward", layer->forward, "recompute",
+                                                layer->recompute, "backward", layer->backward, "flops", layer->flops));
     }
     json_t *object = json_pack("{s:I, s:o}", "micro_batch", (json_int_t)profile->micro_batch, "layers", layers);
     bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
@@ -75,7 +75,8 @@ const cli_command cli_profile = {
     .most = 1,
     .kind = CLI_FILE,
     .summary = "measured seconds and operations of every layer",
-    .description = "Measures every layer of a configuration alone, for one micro-batch: the figures that partitions are balanced by "
+    .description = "Measures every layer of a configuration alone, for one micro-batch: the figures that partitions "
+                   "are balanced by "
                    "(pipeline.balance: time).",
     .options = options,
     .option_count = sizeof options / sizeof *options,

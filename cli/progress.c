@@ -34,8 +34,8 @@ static const char *rate(double value, char *text, size_t size) {
     return text;
 }
 
-void cli_progress_start(cli_progress *progress, int64_t steps, const gp_plan *plan) {
-    *progress = (cli_progress){.steps = steps, .last_step = now()};
+void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan) {
+    *progress = (cli_progress){.steps = steps, .skips = skips, .last_step = now()};
     progress->last_line = progress->last_step;
     for (size_t w = 0; w < plan->worker_count; w++) {
         if (plan->workers[w].bytes.total > progress->memory) progress->memory = plan->workers[w].bytes.total;
@@ -49,17 +49,18 @@ static double smooth(double average, double value, bool first) {
 static void measure(cli_progress *progress, const gp_step_metrics *metrics, double time) {
     double seconds = metrics->seconds > 0 ? metrics->seconds : 1e-9;
     progress->step_seconds = smooth(progress->step_seconds, time - progress->last_step, metrics->step <= 2);
-    progress->tokens_per_second = smooth(progress->tokens_per_second, (double)metrics->tokens / seconds, metrics->step <= 2);
+    progress->tokens_per_second =
+        smooth(progress->tokens_per_second, (double)metrics->tokens / seconds, metrics->step <= 2);
     progress->last_step = time;
 }
 
 static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, char *line, size_t size) {
     char tokens[16], left[24], memory[16];
     double remaining = progress->step_seconds * (double)(progress->steps - metrics->step);
-    snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s a worker  %s left", (long long)metrics->step,
-             (long long)progress->steps, metrics->loss, rate(progress->tokens_per_second, tokens, sizeof tokens),
-             100 * metrics->bubble, gp_bytes_format(progress->memory, memory, sizeof memory),
-             duration(remaining, left, sizeof left));
+    snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s a worker  %s left",
+             (long long)metrics->step, (long long)progress->steps, metrics->loss,
+             rate(progress->tokens_per_second, tokens, sizeof tokens), 100 * metrics->bubble,
+             gp_bytes_format(progress->memory, memory, sizeof memory), duration(remaining, left, sizeof left));
 }
 
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation) {
@@ -67,8 +68,9 @@ void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, b
     char line[256];
     measure(progress, metrics, time);
     line_of(progress, metrics, line, sizeof line);
-    if (!metrics->finite)
-        cli_message(GP_LOG_WARNING, "step %lld: not finite, no update is made: %s", (long long)metrics->step, metrics->fault);
+    if (!metrics->finite && progress->skips)
+        cli_message(GP_LOG_WARNING, "step %lld: not finite, no update is made: %s", (long long)metrics->step,
+                    metrics->fault);
     if (has_validation) {
         cli_message(GP_LOG_INFO, "%s  validation loss %.4f", line, validation);
     } else if (!cli_live_possible() && time - progress->last_line >= line_every) {

@@ -6,15 +6,16 @@
 
 typedef struct cli_progress {
     int64_t steps;
-    size_t memory;          /* of the worker that needs most */
-    double last_step;       /* seconds of the clock */
-    double last_line;       /* when a line was last written */
+    bool skips;       /* a step that is not finite is passed over, not the end */
+    size_t memory;    /* of the worker that needs most */
+    double last_step; /* seconds of the clock */
+    double last_line; /* when a line was last written */
     double last_drawn;
-    double step_seconds;    /* smoothed, evaluations and all else included */
+    double step_seconds;      /* smoothed, evaluations and all else included */
     double tokens_per_second; /* smoothed */
 } cli_progress;
 
-void cli_progress_start(cli_progress *progress, int64_t steps, const gp_plan *plan);
+void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan);
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation);
 /* Takes the live line away. */
 void cli_progress_end(void);

@@ -37,7 +37,8 @@ static void remove_checkpoints(const char *run) {
 }
 
 static void remove_run(const char *run) {
-    static const char *const files[] = {"config.yaml", "tokenizer.json", "metrics.jsonl", "report.json", "trace.json", "log.txt"};
+    static const char *const files[] = {"config.yaml", "tokenizer.json", "metrics.jsonl",
+                                        "report.json", "trace.json",     "log.txt"};
     remove_checkpoints(run);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_in(run, files[i]);
@@ -85,12 +86,16 @@ gp_status cli_run_folder_prepare(const char *path, bool force, bool *made) {
         return gp_error(GP_INVALID, "train.out: %s is not a directory; choose another one with --out DIR", path);
     if (exists && has_entries(path)) {
         if (!force)
-            return gp_error(GP_INVALID,
-                            "%s exists and is not empty: choose another run directory with --out DIR (or --set train.out=DIR), "
-                            "or replace the run in it with --force", path);
+            return gp_error(
+                GP_INVALID,
+                "%s exists and is not empty: choose another run directory with --out DIR (or --set train.out=DIR), "
+                "or replace the run in it with --force",
+                path);
         if (!is_run(path))
-            return gp_error(GP_INVALID, "%s is not a run of gpipe (there is no config.yaml in it): --force replaces only runs; "
-                            "choose another run directory with --out DIR", path);
+            return gp_error(GP_INVALID,
+                            "%s is not a run of gpipe (there is no config.yaml in it): --force replaces only runs; "
+                            "choose another run directory with --out DIR",
+                            path);
         remove_run(path);
     }
     gp_status status = make_parents(path, made);

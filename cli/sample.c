@@ -54,7 +54,8 @@ static gp_status read_options(const cli_arguments *arguments, int64_t *tokens, g
     return status;
 }
 
-static gp_status sample(cli_session *session, const cli_arguments *arguments, const gp_generate_options *options, int64_t tokens) {
+static gp_status sample(cli_session *session, const cli_arguments *arguments, const gp_generate_options *options,
+                        int64_t tokens) {
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
     encoded_prompt prompt = {0};
     token_writer writer = {.tokenizer = session->tokenizer};
@@ -65,9 +66,11 @@ static gp_status sample(cli_session *session, const cli_arguments *arguments, co
     }
     if (status == GP_OK && cli_given_value(arguments, "prompt")) fputs(prompt.text, stdout);
     if (status == GP_OK)
-        status = gp_trainer_generate(session->trainer, prompt.ids, (int64_t)prompt.count, tokens, options, write_token, &writer);
+        status = gp_trainer_generate(session->trainer, prompt.ids, (int64_t)prompt.count, tokens, options, write_token,
+                                     &writer);
     if (status == GP_OK) status = writer.status;
-    if (status == GP_OK && (puts("") < 0 || fflush(stdout) != 0)) status = gp_error(GP_IO, "stdout could not be written");
+    if (status == GP_OK && (puts("") < 0 || fflush(stdout) != 0))
+        status = gp_error(GP_IO, "stdout could not be written");
     free(prompt.ids);
     return status;
 }
@@ -78,7 +81,7 @@ static int run(const cli_arguments *arguments) {
     int64_t tokens = 200;
     gp_status status = read_options(arguments, &tokens, &generate);
     if (status == GP_OK)
-        status = cli_session_open_run(&session, arguments->words[0], arguments, NULL, false, CLI_DATA_UNUSED);
+        status = cli_session_open_run(&session, arguments->words[0], arguments, false, CLI_DATA_UNUSED);
     if (status == GP_OK) status = sample(&session, arguments, &generate, tokens);
     int result = status == GP_OK ? 0 : cli_fail(status);
     cli_session_close(&session);
@@ -103,8 +106,9 @@ const cli_command cli_sample = {
     .most = 1,
     .kind = CLI_FOLDER,
     .summary = "write text with a run's weights",
-    .description = "Writes text with the weights of a run directory, token by token, through as many partitions as the run had "
-                   "(--set pipeline.partitions=1 changes that and not the text).",
+    .description =
+        "Writes text with the weights of a run directory, token by token, through as many partitions as the run had "
+        "(--set pipeline.partitions=1 changes that and not the text).",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "message.h"
+#include "commands.h"
 
 /* ---- batches ---- */
 
@@ -38,10 +38,12 @@ gp_status cli_session_check_types(const cli_session *session) {
     char wanted[96], found[96];
     if (!gp_type_equal(input, inputs))
         return cli_config_error(&session->config, "model", "a sample of the model is %s, but the data gives %s",
-                                gp_type_format(input, wanted, sizeof wanted), gp_type_format(inputs, found, sizeof found));
+                                gp_type_format(input, wanted, sizeof wanted),
+                                gp_type_format(inputs, found, sizeof found));
     if (!gp_type_equal(target, targets))
-        return cli_config_error(&session->config, "model", "the loss wants targets of %s a sample, but the data gives %s",
-                                gp_type_format(target, wanted, sizeof wanted), gp_type_format(targets, found, sizeof found));
+        return cli_config_error(
+            &session->config, "model", "the loss wants targets of %s a sample, but the data gives %s",
+            gp_type_format(target, wanted, sizeof wanted), gp_type_format(targets, found, sizeof found));
     return GP_OK;
 }
 
@@ -67,22 +69,25 @@ static gp_status open_rest(cli_session *session, cli_data_use use) {
 
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data) {
     memset(session, 0, sizeof *session);
-    gp_status status = cli_config_load(&session->config, path, arguments->sets, arguments->set_count);
+    bool has_out = arguments->command == &cli_train;
+    cli_key_option out = {"--out", "train.out", has_out ? cli_given_value(arguments, "out") : NULL};
+    gp_status status = cli_config_load(&session->config, path, arguments->sets, arguments->set_count, out);
     return status == GP_OK ? open_rest(session, data) : status;
 }
 
-gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, const char *text,
-                               bool all_of_it, cli_data_use data) {
+gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
+                               cli_data_use data) {
     memset(session, 0, sizeof *session);
     cli_arena arena = {0};
     struct stat information;
+    cli_key_option text = {"--data", "data.text", cli_given_value(arguments, "data")};
     const char *config = cli_arena_format(&arena, "%s/config.yaml", folder);
     const char *tokenizer = cli_arena_format(&arena, "%s/tokenizer.json", folder);
     gp_status status = config && tokenizer ? GP_OK : GP_OUT_OF_MEMORY;
     if (status == GP_OK && stat(config, &information) != 0)
         status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
-    if (status == GP_OK) status = cli_config_load(&session->config, config, arguments->sets, arguments->set_count);
-    if (status == GP_OK && text) session->config.settings.data.text = text;
+    if (status == GP_OK)
+        status = cli_config_load(&session->config, config, arguments->sets, arguments->set_count, text);
     if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
     if (status == GP_OK) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
     if (status == GP_OK) status = open_rest(session, data);
@@ -103,7 +108,9 @@ gp_status cli_session_load_weights(cli_session *session, const char *folder, con
                          : snprintf(path, sizeof path, "%s/checkpoints/%s/model.safetensors", folder, checkpoint);
     if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", folder);
     if (stat(path, &information) != 0)
-        return gp_error(GP_INVALID, "there are no weights at %s; --checkpoint takes latest, best, step-N or a .safetensors file", path);
+        return gp_error(GP_INVALID,
+                        "there are no weights at %s; --checkpoint takes latest, best, step-N or a .safetensors file",
+                        path);
     gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, NULL, 0);
     return status == GP_OK ? gp_trainer_load(session->trainer, path) : status;
 }

@@ -16,14 +16,14 @@ typedef struct cli_session {
 /* Whether the data is opened: it must be there; only when the vocabulary is not known without it; not at all. */
 typedef enum cli_data_use { CLI_DATA_NEEDED, CLI_DATA_FOR_VOCABULARY, CLI_DATA_UNUSED } cli_data_use;
 
-/* Configuration, data and model; --set of `arguments` is applied. Close it in any case. */
+/* Configuration, data and model; --set and --out of `arguments` are applied. Close it in any case. */
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data);
-/* The same from a run directory (config.yaml and tokenizer.json); `text` replaces data.text unless it is NULL, and then
- * all of it belongs to the training split. */
-gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, const char *text,
-                               bool all_of_it, cli_data_use data);
-/* A trainer without optimizer, for batches of `batch` samples, with the weights of a run. `checkpoint`: "latest", "best",
- * "step-N", or a safetensors file. */
+/* The same from a run directory (config.yaml and tokenizer.json); --data of `arguments` is applied, and
+ * with `all_of_it` the training split is the whole text. */
+gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
+                               cli_data_use data);
+/* A trainer without optimizer, for batches of `batch` samples, with the weights of a run. `checkpoint`: "latest",
+ * "best", "step-N", or a safetensors file. */
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch);
 /* Whether inputs and targets of the model are what the data gives. */
 gp_status cli_session_check_types(const cli_session *session);

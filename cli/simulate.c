@@ -49,7 +49,8 @@ static gp_status keep_computations(gp_schedule **schedule) {
         }
         cli_text_add(&text, "\n");
     }
-    gp_status status = text.failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left") : gp_schedule_parse(&kept, text.text);
+    gp_status status =
+        text.failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left") : gp_schedule_parse(&kept, text.text);
     cli_text_free(&text);
     if (status != GP_OK) return status;
     gp_schedule_destroy(*schedule);
@@ -80,11 +81,13 @@ static gp_status make_schedule(const cli_arguments *arguments, gp_schedule **sch
         return read_schedule(file, schedule);
     }
     gp_status status = cli_given_integer(arguments, "stages", 1, GP_SCHEDULE_MOST_STAGES, &stages);
-    if (status == GP_OK) status = cli_given_integer(arguments, "micro-batches", 1, GP_SCHEDULE_MOST_MICRO_BATCHES, &micro_batches);
+    if (status == GP_OK)
+        status = cli_given_integer(arguments, "micro-batches", 1, GP_SCHEDULE_MOST_MICRO_BATCHES, &micro_batches);
     if (status == GP_OK) status = cli_given_choice(arguments, "schedule", "gpipe|1f1b|naive", &kind);
     if (status == GP_OK) status = cli_given_choice(arguments, "recompute", "except_last|always|never", &recompute);
     if (status != GP_OK) return status;
-    return gp_schedule_create(schedule, (gp_schedule_kind)kind, (int)stages, (int)micro_batches, (gp_recompute)recompute);
+    return gp_schedule_create(schedule, (gp_schedule_kind)kind, (int)stages, (int)micro_batches,
+                              (gp_recompute)recompute);
 }
 
 /* ---- times ---- */
@@ -105,8 +108,12 @@ static gp_status read_times(const cli_arguments *arguments, gp_stage_times *time
         at = at[length] ? at + length + 1 : NULL;
     }
     if (text && count < 3)
-        return gp_error(GP_INVALID, "--times is \"%s\"; accepted: seconds of forward, recompute, backward and, if wanted, of a message, for instance 1,1,2 or 1,1,2,0.1", text);
-    *times = (gp_stage_times){.forward = values[0], .recompute = values[1], .backward = values[2], .transfer = values[3]};
+        return gp_error(GP_INVALID,
+                        "--times is \"%s\"; accepted: seconds of forward, recompute, backward and, if wanted, of a "
+                        "message, for instance 1,1,2 or 1,1,2,0.1",
+                        text);
+    *times =
+        (gp_stage_times){.forward = values[0], .recompute = values[1], .backward = values[2], .transfer = values[3]};
     return GP_OK;
 }
 
@@ -131,14 +138,17 @@ static void print_text(const timed_schedule *simulation) {
     const gp_schedule *schedule = simulation->schedule;
     int stages = gp_schedule_stages(schedule), micro_batches = gp_schedule_micro_batches(schedule), most = 0;
     cli_text text = {0};
-    if (stages <= MOST_LINES) cli_timeline_draw(schedule, simulation->times, simulation->starts, simulation->result.span, WIDTH, &text);
+    if (stages <= MOST_LINES)
+        cli_timeline_draw(schedule, simulation->times, simulation->starts, simulation->result.span, WIDTH, &text);
     for (int w = 0; w < stages; w++) {
         int here = gp_schedule_in_flight(schedule, w, NULL, NULL);
         if (here > most) most = here;
     }
-    printf("%d workers, %d micro-batches: complete, in order, free of deadlock\n%s", stages, micro_batches, text.text ? text.text : "");
+    printf("%d workers, %d micro-batches: complete, in order, free of deadlock\n%s", stages, micro_batches,
+           text.text ? text.text : "");
     printf("span %.6g s, bubble %.2f%% ((K-1)/(M+K-1) is %.2f%%), at most %d micro-batches in flight on a worker\n",
-           simulation->result.span, 100 * simulation->result.bubble, 100 * gp_bubble_formula(stages, micro_batches), most);
+           simulation->result.span, 100 * simulation->result.bubble, 100 * gp_bubble_formula(stages, micro_batches),
+           most);
     cli_text_free(&text);
 }
 
@@ -148,21 +158,23 @@ static json_t *worker_json(const timed_schedule *simulation, int worker) {
     json_t *list = json_array();
     for (size_t a = 0; a < count; a++) {
         char letter[2] = {cli_action_letter(actions[a].kind), '\0'};
-        double start = simulation->starts[worker][a], seconds = cli_action_seconds(&simulation->times[worker], actions[a].kind);
-        json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f}", "action", letter, "micro_batch", actions[a].micro_batch,
-                                              "start", start, "end", start + seconds));
+        double start = simulation->starts[worker][a],
+               seconds = cli_action_seconds(&simulation->times[worker], actions[a].kind);
+        json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f}", "action", letter, "micro_batch",
+                                              actions[a].micro_batch, "start", start, "end", start + seconds));
     }
-    return json_pack("{s:i, s:i, s:o}", "worker", worker, "in_flight", gp_schedule_in_flight(simulation->schedule, worker, NULL, NULL),
-                     "actions", list);
+    return json_pack("{s:i, s:i, s:o}", "worker", worker, "in_flight",
+                     gp_schedule_in_flight(simulation->schedule, worker, NULL, NULL), "actions", list);
 }
 
 static gp_status print_json(const timed_schedule *simulation) {
-    int stages = gp_schedule_stages(simulation->schedule), micro_batches = gp_schedule_micro_batches(simulation->schedule);
+    int stages = gp_schedule_stages(simulation->schedule),
+        micro_batches = gp_schedule_micro_batches(simulation->schedule);
     json_t *workers = json_array();
     for (int w = 0; w < stages; w++)
         json_array_append_new(workers, worker_json(simulation, w));
-    json_t *object = json_pack("{s:i, s:i, s:f, s:f, s:f, s:o}", "stages", stages, "micro_batches", micro_batches, "span",
-                               simulation->result.span, "bubble", simulation->result.bubble, "bubble_formula",
+    json_t *object = json_pack("{s:i, s:i, s:f, s:f, s:f, s:o}", "stages", stages, "micro_batches", micro_batches,
+                               "span", simulation->result.span, "bubble", simulation->result.bubble, "bubble_formula",
                                gp_bubble_formula(stages, micro_batches), "workers", workers);
     bool written = object && json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
     json_decref(object);
@@ -184,7 +196,8 @@ static int run(const cli_arguments *arguments) {
     gp_status status = read_times(arguments, &times);
     if (status == GP_OK) status = make_schedule(arguments, &simulation.schedule);
     if (status == GP_OK) status = reserve(&simulation, times);
-    if (status == GP_OK) status = gp_simulate(simulation.schedule, simulation.times, &simulation.result, simulation.starts);
+    if (status == GP_OK)
+        status = gp_simulate(simulation.schedule, simulation.times, &simulation.result, simulation.starts);
     if (status == GP_OK && cli_given_flag(arguments, "json")) {
         status = print_json(&simulation);
     } else if (status == GP_OK) {
@@ -209,7 +222,8 @@ const cli_command cli_simulate = {
     .arguments = "",
     .kind = CLI_NO_VALUE,
     .summary = "time a schedule without running it, or check a schedule file",
-    .description = "Proves that a schedule is complete, in order and free of deadlock, times it, and draws what each worker does: F "
+    .description = "Proves that a schedule is complete, in order and free of deadlock, times it, and draws what each "
+                   "worker does: F "
                    "forward, R recompute, B backward, each with its micro-batch; . while it waits.",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -63,7 +63,8 @@ void cli_timeline_draw(const gp_schedule *schedule, const gp_stage_times *times,
         line[columns] = '\0';
         for (size_t a = 0; a < count; a++) {
             double seconds = cli_action_seconds(&times[w], actions[a].kind);
-            if (seconds > 0) draw_action(line, columns, actions[a], starts[w][a] * scale, (starts[w][a] + seconds) * scale);
+            if (seconds > 0)
+                draw_action(line, columns, actions[a], starts[w][a] * scale, (starts[w][a] + seconds) * scale);
         }
         cli_text_add(text, "%4d |%s|\n", w, line);
     }

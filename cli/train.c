@@ -46,8 +46,8 @@ static void describe_machine(const cli_config *config) {
     if (gp_machine_describe(&machine) != GP_OK) return;
     const cli_settings *s = &config->settings;
     cli_message(GP_LOG_INFO, "machine: %s, %d cores, %s; products by %s, own kernels %s, bf16 by %s", machine.processor,
-                machine.cores, gp_bytes_format(machine.memory, memory, sizeof memory), machine.products, machine.kernels,
-                machine.bf16_route);
+                machine.cores, gp_bytes_format(machine.memory, memory, sizeof memory), machine.products,
+                machine.kernels, machine.bf16_route);
     int64_t wanted = s->pipeline.partitions * s->device.threads;
     if (wanted > machine.cores)
         cli_message(GP_LOG_WARNING, "%lld workers of %lld threads share %d cores: they will take turns",
@@ -94,7 +94,9 @@ static gp_status print_table(const cli_session *session, double validation) {
     char *text = NULL;
     gp_status status = gp_trainer_report_format(session->trainer, false, &text);
     if (status != GP_OK) return status;
-    if (isfinite(validation)) printf("validation loss %.4f after %lld steps\n\n", validation, (long long)gp_trainer_step_count(session->trainer));
+    if (isfinite(validation))
+        printf("validation loss %.4f after %lld steps\n\n", validation,
+               (long long)gp_trainer_step_count(session->trainer));
     return cli_print_text(text);
 }
 
@@ -102,10 +104,8 @@ static gp_status print_table(const cli_session *session, double validation) {
 
 /* Everything that can be wrong is found before the first step. */
 static gp_status prepare(cli_session *session, const cli_arguments *arguments, bool *made) {
-    const char *out = cli_given_value(arguments, "out");
     gp_status status = cli_session_open(session, arguments->words[0], arguments, CLI_DATA_NEEDED);
     if (status != GP_OK) return status;
-    if (out) session->config.settings.train.out = out;
     return cli_run_folder_prepare(session->config.settings.train.out, cli_given_flag(arguments, "force"), made);
 }
 
@@ -114,7 +114,8 @@ static gp_status create_trainer(cli_session *session) {
     gp_optimizer_options optimizer;
     cli_config_pipeline(&session->config, &pipeline);
     cli_config_optimizer(&session->config, &optimizer);
-    return gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer, session->config.settings.train.steps);
+    return gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer,
+                             session->config.settings.train.steps);
 }
 
 static gp_status train(cli_session *session, double *validation) {
@@ -124,7 +125,7 @@ static gp_status train(cli_session *session, double *validation) {
     run.on_step = on_step;
     run.user = &progress;
     listen_to_signals();
-    cli_progress_start(&progress, run.steps, gp_trainer_plan(session->trainer));
+    cli_progress_start(&progress, run.steps, run.skip_not_finite, gp_trainer_plan(session->trainer));
     gp_status status = gp_trainer_run(session->trainer, session->dataset, &run, validation);
     cli_progress_end();
     return status;
@@ -152,7 +153,8 @@ static int run(const cli_arguments *arguments) {
     if (started) status = train(&session, &validation);
     if (status == GP_OK) {
         cli_message(GP_LOG_INFO, "the run is in %s", session.config.settings.train.out);
-        status = cli_given_flag(arguments, "json") ? print_json(&session, validation) : print_table(&session, validation);
+        status =
+            cli_given_flag(arguments, "json") ? print_json(&session, validation) : print_table(&session, validation);
     }
     int result = finish(status);
     cli_message_log(NULL);
@@ -176,11 +178,13 @@ const cli_command cli_train = {
     .most = 1,
     .kind = CLI_FILE,
     .summary = "train a model; weights, metrics and report go to a run directory",
-    .description = "Trains the model of a configuration and writes a run directory: config.yaml (as resolved), tokenizer.json, "
-                   "metrics.jsonl (a JSON object for each step), report.json, log.txt and checkpoints/step-N/model.safetensors with "
-                   "the links latest and best. The validation loss over the whole split and a table of the stages, planned and "
-                   "measured, are printed at the end. Ctrl-C finishes the step, writes the weights and ends with status 130; a "
-                   "second one ends at once.",
+    .description =
+        "Trains the model of a configuration and writes a run directory: config.yaml (as resolved), tokenizer.json, "
+        "metrics.jsonl (a JSON object for each step), report.json, log.txt and checkpoints/step-N/model.safetensors "
+        "with "
+        "the links latest and best. The validation loss over the whole split and a table of the stages, planned and "
+        "measured, are printed at the end. Ctrl-C finishes the step, writes the weights and ends with status 130; a "
+        "second one ends at once.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -1,0 +1,55 @@
+# Signals: the step is finished, the weights are written, the status says which signal it was.
+load helper
+
+# interrupted SIGNAL STATUS: a long run in the background gets the signal once it has made a step.
+interrupted() {
+    "$GPIPE" train run.yaml --set train.steps=10000000 >stdout.txt 2>stderr.txt </dev/null &
+    local child=$!
+    for _ in $(seq 200); do
+        [ -s out/metrics.jsonl ] && break
+        sleep 0.05
+    done
+    kill "-$1" "$child"
+    status=0
+    wait "$child" || status=$?
+    output=$(cat stdout.txt stderr.txt)
+    stdout=
+    ended "$2"
+    says "interrupted after step"
+    [ -s out/checkpoints/latest/model.safetensors ]
+    [ -s out/report.json ]
+    [ "$(wc -l <out/metrics.jsonl)" -eq "$(readlink out/checkpoints/latest | sed 's/step-//')" ]
+}
+
+@test "Ctrl-C ends with status 130 and leaves whole weights" {
+    interrupted INT 130
+    gpipe eval out
+    ended 0
+}
+
+@test "SIGTERM ends with status 143" {
+    interrupted TERM 143
+}
+
+@test "a killed run leaves the last checkpoint whole" {
+    "$GPIPE" train run.yaml --set train.steps=10000000 --set checkpoint.every=1 >/dev/null 2>&1 </dev/null &
+    local child=$!
+    for _ in $(seq 200); do
+        [ -e out/checkpoints/latest ] && break
+        sleep 0.05
+    done
+    sleep 0.3
+    kill -KILL "$child"
+    wait "$child" || :
+    gpipe eval out
+    ended 0
+}
+
+@test "a reader of stdout that has gone is no crash" {
+    gpipe train run.yaml
+    ended 0
+    status=0
+    { timeout 60 "$GPIPE" sample out --tokens 100000 2>stderr.txt || echo $? >status.txt; } | head -c 5 >/dev/null
+    [ "$(cat status.txt)" -eq 1 ]
+    grep -q "stdout could not be written" stderr.txt
+}

@@ -1,0 +1,94 @@
+# plan, profile, gradients, doctor: what is known before and beside training.
+load helper
+
+@test "plan prints a row for each worker and writes nothing" {
+    gpipe plan run.yaml
+    ended 0
+    says "worker  layers"
+    says "bubble"
+    [ -z "$stderr" ]
+    [ ! -e out ]
+}
+
+@test "plan --json has the figures of each worker" {
+    gpipe plan run.yaml --json
+    ended 0
+    for key in parameters bubble step_seconds workers first_layer last_layer seconds bytes gradients optimizer stash workspace communication total; do
+        says "\"$key\": "
+    done
+}
+
+@test "what was planned is what a run measures" {
+    gpipe train run.yaml --json
+    ended 0
+    [ "$(grep -A1 '"planned": [0-9]*,' stdout.txt | grep -c '"measured": [0-9]*$')" -ge 2 ]
+    [ "$(grep -o '"planned": [0-9]*,$' stdout.txt | grep -o '[0-9]*')" = "$(grep -o '"measured": [0-9]*$' stdout.txt | grep -o '[0-9]*')" ]
+}
+
+@test "a plan that does not fit is printed and ends with status 3" {
+    gpipe plan run.yaml --set device.memory=20KiB
+    ended 3
+    says "over the limit"
+    says "the plan does not fit device.memory of 20.0 KiB a worker"
+    gpipe plan run.yaml --set device.memory=1GiB
+    ended 0
+    says "fits"
+}
+
+@test "plan --schedule prints lines that a schedule file may hold" {
+    gpipe plan run.yaml --schedule --set pipeline.recompute=always --set pipeline.schedule=1f1b
+    ended 0
+    says "F0 F1 R0 B0 R1 B1"
+    grep '^F' stdout.txt >mine.txt
+    gpipe simulate --file mine.txt
+    ended 0
+}
+
+@test "stages balanced by measured time, by operations" {
+    gpipe plan run.yaml --set pipeline.balance=time
+    ended 0
+    says "step "
+    gpipe plan run.yaml --set pipeline.balance=flops
+    ended 0
+}
+
+@test "profile prints every layer" {
+    gpipe profile run.yaml
+    ended 0
+    says "text_embedding"
+    says "transformer"
+    says "together"
+    says "for a micro-batch of 2 samples"
+    gpipe profile run.yaml --json
+    ended 0
+    [ "$(grep -c '"flops"' stdout.txt)" -eq 5 ]
+}
+
+@test "gradients writes parameters and gradients of the first mini-batch" {
+    gpipe gradients run.yaml --out g.safetensors
+    ended 0
+    gpipe inspect g.safetensors
+    ended 0
+    says "gradients.layers.0.token.weight"
+    says "parameters.layers.0.token.weight"
+    says "i32[4,16]"
+    says "inputs"
+    says "targets"
+    says "loss"
+    gpipe gradients run.yaml --out k1.safetensors --set pipeline.partitions=1
+    cmp g.safetensors k1.safetensors
+    refused 2 "--out FILE is missing" gradients run.yaml
+    refused 1 "none/g.safetensors" gradients run.yaml --out none/g.safetensors
+}
+
+@test "doctor describes and measures" {
+    gpipe doctor --seconds 0.1
+    ended 0
+    says "processor"
+    says "GFLOP/s"
+    says "own kernels"
+    gpipe doctor --seconds 0.1 --json
+    ended 0
+    says '"warnings": ['
+    says '"product_f32": '
+}
