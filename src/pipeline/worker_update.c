@@ -12,20 +12,23 @@
 
 enum { LOCAL_SOURCES = 64 };
 
+/* Counts its own time: the sum over holders waits for the others in between. */
 static void sum_on_device(void *user, void *destination, const void *const *sources, int source_count, int64_t count) {
-    gp_device *device = user;
-    device->class->ordered_sum(device, destination, sources, source_count, count);
+    gp_worker *worker = user;
+    double begun = gp_seconds();
+    worker->device->class->ordered_sum(worker->device, destination, sources, source_count, count);
+    worker->times.update += gp_seconds() - begun;
 }
 
 /* Adds the further uses to the first, in order; in portions, which changes nothing about the order. */
-static void sum_local(const gp_worker *worker, const gp_stage_parameter *parameter) {
+static void sum_local(gp_worker *worker, const gp_stage_parameter *parameter) {
     void *sum = gp_stage_accumulator(worker->stage, parameter, 0);
     for (size_t use = 1; use <= parameter->extra_count;) {
         const void *sources[LOCAL_SOURCES] = {sum};
         int count = 1;
         while (count < LOCAL_SOURCES && use <= parameter->extra_count)
             sources[count++] = gp_stage_accumulator(worker->stage, parameter, use++);
-        sum_on_device(worker->device, sum, sources, count, parameter->elements);
+        sum_on_device(worker, sum, sources, count, parameter->elements);
     }
 }
 
@@ -42,7 +45,7 @@ static gp_status sum_over_holders(gp_worker *worker, const gp_stage_parameter *p
                            .count = parameter->elements,
                            .element = worker->device->class->bytes((gp_type){GP_F32, {.rank = 1, .dims = {1}}}),
                            .sum = sum_on_device,
-                           .user = worker->device};
+                           .user = worker};
     return gp_world_ordered_sum(worker->engine->world, (int)worker->index, &part);
 }
 
@@ -124,13 +127,11 @@ gp_status gp_worker_finish(gp_worker *worker) {
     const gp_command *command = &worker->engine->command;
     gp_worker_times *times = &worker->times;
     gp_world_doing(worker->engine->world, (int)worker->index, "the sum of gradients");
-    double begun = gp_seconds();
     GP_TRY(sum_shared(worker));
-    times->update += gp_seconds() - begun;
     GP_TRY(gather_norm(worker));
     if (!worker->finite) return diagnose(worker);
     if (command->kind != GP_COMMAND_STEP) return GP_OK;
-    begun = gp_seconds();
+    double begun = gp_seconds();
     GP_TRY(update(worker));
     times->update += gp_seconds() - begun;
     return GP_OK;
