@@ -39,7 +39,7 @@ gp_model *test_wide_gpt(int64_t layers) {
 typedef struct small_layer {
     int64_t width;
     int index;
-    bool keeps, recalls, hooked;
+    bool keeps, recalls, hooked, shares;
 } small_layer;
 
 static test_hook current_hook;
@@ -88,6 +88,7 @@ static gp_value small_forward(const void *self, gp_builder *builder, gp_value in
     const small_layer *layer = self;
     gp_parameter_options weight = {.init = {GP_INIT_NORMAL, 0.5}}, bias = {.init = {GP_INIT_UNIFORM, 0.1}};
     gp_value x = input;
+    if (layer->shares && layer->index > 0) weight.tie = "layers.0.weight";
     if (layer->index % 3 != 2) {
         gp_value w =
             gp_builder_parameter(builder, "weight", gp_shape_of(2, (int64_t[]){layer->width, layer->width}), &weight);
@@ -133,6 +134,14 @@ gp_model *test_skips(int layers, int64_t width, const int *recalls) {
             recalled = recalled || *r == i;
         add_small(model, (small_layer){.width = width, .index = i, .keeps = i == 0, .recalls = recalled});
     }
+    assert_ok(gp_model_finish(model));
+    return model;
+}
+
+gp_model *test_shared(int layers, int64_t width) {
+    gp_model *model = begin_small(width);
+    for (int i = 0; i < layers; i++)
+        add_small(model, (small_layer){.width = width, .index = i, .shares = true});
     assert_ok(gp_model_finish(model));
     return model;
 }

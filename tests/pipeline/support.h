@@ -22,6 +22,8 @@ gp_model *test_wide_gpt(int64_t layers);
 /* Samples f32[width]; layers of width -> width, squared error. Layer 0 keeps its output, which the layers in `recalls`
  * (ended by -1) add to theirs. Some layers have no parameters. */
 gp_model *test_skips(int layers, int64_t width, const int *recalls);
+/* Small layers that all have the weight of layer 0 (but every third, which has none). */
+gp_model *test_shared(int layers, int64_t width);
 /* Small layers, each with an operation that calls the test: see test_hook. */
 gp_model *test_hooked(int layers, int64_t width);
 

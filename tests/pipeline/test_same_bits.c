@@ -83,6 +83,15 @@ static void skips_over_stages(void **state) {
     gp_model_destroy(model);
 }
 
+/* Five layers share one weight: the sum of its gradients has one order, whoever holds the uses. */
+static void one_weight_in_many_stages(void **state) {
+    (void)state;
+    static const size_t cuts[] = {1, 2, 3, 5, 7};
+    gp_model *model = test_shared(7, 40); /* enough elements for every holder to add a part */
+    assert_all_variants(model, GP_F32, cuts, 5, 4, 1.0);
+    gp_model_destroy(model);
+}
+
 /* Wide enough for packed weights. Smaller mini-batches come in between: for their sizes nothing was planned. */
 static float *train_unevenly(const gp_model *model, gp_dtype precision, size_t stages, gp_recompute recompute,
                              size_t *count) {
@@ -167,6 +176,7 @@ int main(void) {
         cmocka_unit_test(gpt_in_f32),
         cmocka_unit_test(gpt_in_bf16),
         cmocka_unit_test(skips_over_stages),
+        cmocka_unit_test(one_weight_in_many_stages),
         cmocka_unit_test(packed_weights_and_uneven_batches),
         cmocka_unit_test(micro_batches_change_rounding_only),
     };
