@@ -21,12 +21,25 @@ static double sum(gp_dtype dtype, const void *x, int64_t n) {
     return dtype == GP_F32 ? sum_chunks(GP_F32, x, n) : sum_chunks(GP_BF16, x, n);
 }
 
+/* In double from the first square on: the square of an f32 is exact, and a large gradient does not overflow. */
 static double sum_squares(const float *x, int64_t count) {
-    double total = 0.0;
-    for (int64_t first = 0; first < count; first += CHUNK) {
-        total += (double)row_squares(GP_F32, x + first, 0.0f, smaller(CHUNK, count - first));
+    double lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        GP_SIMD
+        for (int l = 0; l < LANES; l++) {
+            lanes[l] += (double)x[i + l] * (double)x[i + l];
+        }
     }
-    return total;
+    for (int l = 0; i + l < count; l++) {
+        lanes[l] += (double)x[i + l] * (double)x[i + l];
+    }
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++) {
+            lanes[l] += lanes[l + width];
+        }
+    }
+    return lanes[0];
 }
 
 /* ---- columns ---- */
