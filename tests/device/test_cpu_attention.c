@@ -187,6 +187,13 @@ static void test_bf16(void **state) {
     }
 }
 
+/* Long enough that heads are copied out of their tensor. */
+static void test_long(void **state) {
+    (void)state;
+    check(&(problem){1, 520, 2, 8, true, 0.1, GP_F32, 1, NULL});
+    check(&(problem){1, 513, 1, 9, false, 0, GP_F32, 1, NULL});
+}
+
 static void test_instruction_sets(void **state) {
     (void)state;
     static const char *const names[] = {"portable", "avx2", "avx512"};
@@ -240,8 +247,8 @@ static void test_same_bits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_bf16),      cmocka_unit_test(test_instruction_sets),
-        cmocka_unit_test(test_large_scores), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_sizes), cmocka_unit_test(test_bf16),         cmocka_unit_test(test_instruction_sets),
+        cmocka_unit_test(test_long),  cmocka_unit_test(test_large_scores), cmocka_unit_test(test_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,19 @@ static void test_exp(void **state) {
     assert_true(isnan(gp_fast_expf(NAN)));
 }
 
+/* Below 2^-126 it is 0, or the smallest normal number. */
+static void test_exp_negative(void **state) {
+    (void)state;
+    check(&(walk){"exp_negative", gp_fast_exp_negativef, exp, 2, -87.3f, 87});
+    assert_true(gp_fast_exp_negativef(0.0f) == 1.0f);
+    assert_true(gp_fast_exp_negativef(-88.0f) == 0.0f);
+    assert_true(gp_fast_exp_negativef(-INFINITY) == 0.0f);
+    assert_true(isnan(gp_fast_exp_negativef(NAN)));
+    for (float x = -87.3f; x > -88.1f; x -= 0.001f) {
+        assert_true(fabs((double)gp_fast_exp_negativef(x) - exp((double)x)) <= 0x1p-126);
+    }
+}
+
 static void test_expm1(void **state) {
     (void)state;
     check(&(walk){"expm1", gp_fast_expm1f, expm1, 2, -87, 87});
@@ -106,8 +119,9 @@ static void test_dense(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exp), cmocka_unit_test(test_expm1), cmocka_unit_test(test_tanh),
-        cmocka_unit_test(test_erf), cmocka_unit_test(test_log),   cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_exp),   cmocka_unit_test(test_exp_negative), cmocka_unit_test(test_expm1),
+        cmocka_unit_test(test_tanh),  cmocka_unit_test(test_erf),          cmocka_unit_test(test_log),
+        cmocka_unit_test(test_dense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

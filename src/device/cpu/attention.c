@@ -6,6 +6,10 @@
 #include "base/memory.h"
 #include "base/status.h"
 
+/* From this length on each key is read so often that copying them next to each other pays: in the tensor every row of a
+ * head lies on another page of memory. */
+enum { DENSE_T = 512 };
+
 /* ---- one head ---- */
 
 int64_t gp_cpu_attention_offset(const gp_cpu_head *h, int parts, int part, int64_t first) {
@@ -17,7 +21,7 @@ gp_cpu_matrix gp_cpu_attention_rows(const gp_cpu_head *h, const void *tensor, in
                                     int64_t rows, float *buffer) {
     const gp_cpu_attention *a = h->attention;
     const void *place = gp_cpu_from(a->dtype, tensor, gp_cpu_attention_offset(h, parts, part, first));
-    if (a->dtype == GP_F32) return (gp_cpu_matrix){place, parts * a->width};
+    if (!a->dense) return (gp_cpu_matrix){place, parts * a->width};
     for (int64_t r = 0; r < rows; r++) {
         gp_cpu_operand row = {gp_cpu_from(a->dtype, place, r * parts * a->width), a->dtype, 1};
         a->loops->cast(row, buffer + r * a->head_width, GP_F32, a->head_width);
@@ -97,7 +101,7 @@ gp_status gp_cpu_attention_heads(const gp_cpu_attention *a, const gp_run *run, c
 
 /* ---- forward ---- */
 
-/* Workspace: scores, a tile of the result, 1 / sums; for bf16 the block's query, and the head's keys and values. */
+/* Workspace: scores, a tile of the result, 1 / sums; if dense the block's query, and the head's keys and values. */
 static gp_status forward_head(const gp_cpu_head *h, float *workspace) {
     const gp_cpu_attention *a = h->attention;
     int64_t d = a->head_width;
@@ -129,7 +133,7 @@ static gp_status run_forward(const gp_kernel *kernel, const void *const *inputs,
 
 void gp_cpu_attention_setup_forward(gp_cpu_attention *a) {
     int64_t d = a->head_width, floats = ATTENTION_ROWS * (a->scores_width + d + 1);
-    if (a->dtype != GP_F32) floats += (ATTENTION_ROWS + 2 * a->t) * d;
+    if (a->dense) floats += (ATTENTION_ROWS + 2 * a->t) * d;
     a->worker_workspace = ((size_t)floats + 15) & ~(size_t)15;
     a->kernel.run = run_forward;
 }
@@ -173,6 +177,7 @@ static gp_status set_up(gp_cpu_attention *a, const gp_cpu_device *device, const 
     a->use = attributes->use;
     a->threshold = gp_random_threshold(attributes->dropout);
     a->keep_scale = (float)(1.0 / (1.0 - attributes->dropout));
+    a->dense = a->dtype != GP_F32 || a->t >= DENSE_T;
     /* whole vectors, and not a power of two, which would put all rows into the same few sets of the cache */
     a->scores_width = (a->t + 15) / 16 * 16 + 16;
     int64_t count = a->samples * a->heads;

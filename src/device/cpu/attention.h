@@ -4,8 +4,8 @@
  * sees, at most ATTENTION_ROWS x t numbers, stay in the second-level cache between the products around them; nothing of
  * size t x t ever is in memory. Blocks end at the diagonal when the attention is causal. The backward kernel computes
  * the probabilities again from the saved logarithm of the sum of exponentials. Products are oneDNN's sgemm, reading
- * rows where they lie; bf16 operands are widened head by head. A head is computed whole by one thread, so that bits do
- * not depend on their number. */
+ * rows where they lie or, where that pays, from a dense copy of the head; bf16 operands are widened into one. A head is
+ * computed whole by one thread, so that bits do not depend on their number. */
 #ifndef GP_DEVICE_CPU_ATTENTION_H
 #define GP_DEVICE_CPU_ATTENTION_H
 
@@ -20,6 +20,7 @@ typedef struct gp_cpu_attention {
     gp_dtype dtype;
     int64_t samples, t, width, heads, head_width;
     bool causal;
+    bool dense; /* a head's operands are copied (bf16: widened) into the workspace, its gradients out of it */
     float scale;
     uint32_t use, threshold; /* of dropout; a threshold of 0: none */
     float keep_scale;
@@ -49,8 +50,8 @@ typedef gp_status gp_cpu_head_run(const gp_cpu_head *head, float *workspace);
 gp_status gp_cpu_attention_heads(const gp_cpu_attention *attention, const gp_run *run, const void *const *inputs,
                                  void *const *outputs, void *workspace, gp_cpu_head_run *head_run);
 
-/* Rows first.. of a head in a tensor [samples, t, width * parts]: part 0 is the query, 1 the key, 2 the value. bf16
- * rows are widened into `buffer` (rows * head_width floats), f32 ones stay where they are. */
+/* Rows first.. of a head in a tensor [samples, t, width * parts]: part 0 is the query, 1 the key, 2 the value. Copied
+ * into `buffer` (rows * head_width floats) when the attention is dense. */
 gp_cpu_matrix gp_cpu_attention_rows(const gp_cpu_head *head, const void *tensor, int parts, int part, int64_t first,
                                     int64_t rows, float *buffer);
 /* The number of the first element of these rows in the tensor. */

@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 
-/* Where one head's numbers lie in the workspace; of f32 activations everything from `query` on lies in the tensors
- * themselves. */
+/* Where one head's numbers lie in the workspace; unless the attention is dense, everything from `query` on lies in the
+ * tensors themselves. */
 typedef struct buffers {
     float *scores, *dp, *delta;
     float *query, *dy, *dquery;             /* of a block */
@@ -38,7 +38,7 @@ typedef struct target {
 
 static target target_of(const gp_cpu_head *h, int part, int64_t first, float *buffer) {
     const gp_cpu_attention *a = h->attention;
-    if (a->dtype != GP_F32) return (target){buffer, a->head_width};
+    if (a->dense) return (target){buffer, a->head_width};
     return (target){(float *)h->outputs[0] + gp_cpu_attention_offset(h, 3, part, first), 3 * a->width};
 }
 
@@ -74,7 +74,7 @@ static gp_status block_run(const gp_cpu_head *h, const buffers *b, const sides *
     target dq = target_of(h, 0, first, b->dquery);
     gp_sgemm dquery = {false, false, rows, d, columns, width, s->k.width, dq.width, 1.0f, 0.0f};
     GP_TRY(gp_onednn_sgemm(&dquery, b->dp, s->k.data, dq.data));
-    if (a->dtype != GP_F32) gp_cpu_attention_store(h, b->dquery, NULL, h->outputs[0], 3, 0, first, rows);
+    if (a->dense) gp_cpu_attention_store(h, b->dquery, NULL, h->outputs[0], 3, 0, first, rows);
     return GP_OK;
 }
 
@@ -89,7 +89,7 @@ static gp_status gradient_head(const gp_cpu_head *h, float *workspace) {
     for (int64_t first = last; first >= 0; first -= ATTENTION_ROWS) {
         GP_TRY(block_run(h, &b, &s, first, first != last));
     }
-    if (a->dtype != GP_F32) {
+    if (a->dense) {
         gp_cpu_attention_store(h, b.dkeys, NULL, h->outputs[0], 3, 1, 0, a->t);
         gp_cpu_attention_store(h, b.dvalues, NULL, h->outputs[0], 3, 2, 0, a->t);
     }
@@ -104,7 +104,7 @@ static gp_status run_gradient(const gp_kernel *kernel, const void *const *inputs
 
 void gp_cpu_attention_setup_gradient(gp_cpu_attention *a) {
     int64_t d = a->head_width, floats = ATTENTION_ROWS * (2 * a->scores_width + 1);
-    if (a->dtype != GP_F32) floats += (3 * ATTENTION_ROWS + 4 * a->t) * d;
+    if (a->dense) floats += (3 * ATTENTION_ROWS + 4 * a->t) * d;
     a->worker_workspace = ((size_t)floats + 15) & ~(size_t)15;
     a->kernel.run = run_gradient;
 }

@@ -13,9 +13,24 @@ static int64_t tile_side(int64_t size, bool tiled) {
     return tiled && size > TILE ? TILE : size;
 }
 
-/* Rounded up to whole cache lines. */
+/* Floats from row to row of a tile in the workspace: whole cache lines, and not a power of two, which would put a
+ * column into a few sets of the cache. */
+static int64_t tile_width(int64_t columns) {
+    return (columns + 15) / 16 * 16 + 16;
+}
+
 static size_t tile_floats(int64_t rows, int64_t columns) {
-    return ((size_t)rows * (size_t)columns + 15) & ~(size_t)15;
+    return (size_t)rows * (size_t)tile_width(columns);
+}
+
+static size_t a_floats(const gp_cpu_product *p) {
+    if (p->a == GP_F32) return 0;
+    return p->transpose_a ? tile_floats(p->tile_k, p->tile_m) : tile_floats(p->tile_m, p->tile_k);
+}
+
+static size_t b_floats(const gp_cpu_product *p) {
+    if (p->b == GP_F32) return 0;
+    return p->transpose_b ? tile_floats(p->tile_n, p->tile_k) : tile_floats(p->tile_k, p->tile_n);
 }
 
 void gp_cpu_product_tiles_plan(gp_cpu_product *p) {
@@ -23,8 +38,7 @@ void gp_cpu_product_tiles_plan(gp_cpu_product *p) {
     p->tile_m = tile_side(p->m, a || c);
     p->tile_n = tile_side(p->n, b || c);
     p->tile_k = tile_side(p->k, a || b);
-    size_t floats = (a ? tile_floats(p->tile_m, p->tile_k) : 0) + (b ? tile_floats(p->tile_k, p->tile_n) : 0) +
-                    (c ? tile_floats(p->tile_m, p->tile_n) : 0);
+    size_t floats = a_floats(p) + b_floats(p) + (c ? tile_floats(p->tile_m, p->tile_n) : 0);
     p->tile_workspace = floats * sizeof(float);
     p->workers = p->batch >= p->threads ? p->threads : 1;
 }
@@ -46,10 +60,6 @@ typedef struct matrix {
 /* Rows of a bf16 matrix into dense f32 ones, or back. */
 static void convert_rows(const gp_cpu_loops *loops, gp_cpu_operand from, int64_t from_width, void *to,
                          gp_dtype to_dtype, int64_t to_width, int64_t rows, int64_t columns) {
-    if (from_width == columns && to_width == columns) {
-        loops->cast(from, to, to_dtype, rows * columns);
-        return;
-    }
     for (int64_t r = 0; r < rows; r++) {
         gp_cpu_operand row = {gp_cpu_from(from.dtype, from.data, r * from_width), from.dtype, 1};
         loops->cast(row, gp_cpu_to(to_dtype, to, r * to_width), to_dtype, columns);
@@ -60,12 +70,13 @@ static matrix operand_tile(const gp_cpu_loops *loops, operand *o, int64_t row, i
                            int64_t columns) {
     const void *first = gp_cpu_from(o->dtype, o->data, row * o->width + column);
     if (o->dtype == GP_F32) return (matrix){first, o->width};
+    int64_t width = tile_width(columns);
     if (o->row != row || o->column != column) {
-        convert_rows(loops, (gp_cpu_operand){first, o->dtype, 1}, o->width, o->buffer, GP_F32, columns, rows, columns);
+        convert_rows(loops, (gp_cpu_operand){first, o->dtype, 1}, o->width, o->buffer, GP_F32, width, rows, columns);
         o->row = row;
         o->column = column;
     }
-    return (matrix){o->buffer, columns};
+    return (matrix){o->buffer, width};
 }
 
 static matrix a_tile(const gp_cpu_product *p, operand *a, int64_t i, int64_t l, int64_t m, int64_t k) {
@@ -103,9 +114,9 @@ static gp_status tile_run(const gp_cpu_product *p, operand *a, operand *b, const
 static gp_status matrix_run(const gp_cpu_product *p, const void *a, const void *b, const float *bias, void *c,
                             float *buffer) {
     operand oa = {a, p->a, p->transpose_a ? p->m : p->k, buffer, -1, -1};
-    if (p->a == GP_BF16) buffer += tile_floats(p->tile_m, p->tile_k);
+    buffer += a_floats(p);
     operand ob = {b, p->b, p->transpose_b ? p->k : p->n, buffer, -1, -1};
-    if (p->b == GP_BF16) buffer += tile_floats(p->tile_k, p->tile_n);
+    buffer += b_floats(p);
     for (int64_t i = 0; i < p->m; i += p->tile_m) {
         int64_t m = p->m - i < p->tile_m ? p->m - i : p->tile_m;
         for (int64_t j = 0; j < p->n; j += p->tile_n) {
@@ -115,8 +126,9 @@ static gp_status matrix_run(const gp_cpu_product *p, const void *a, const void *
                 GP_TRY(tile_run(p, &oa, &ob, bias, place, p->n, i, j));
                 continue;
             }
-            GP_TRY(tile_run(p, &oa, &ob, bias, buffer, n, i, j));
-            convert_rows(p->loops, (gp_cpu_operand){buffer, GP_F32, 1}, n, place, p->c, p->n, m, n);
+            int64_t width = tile_width(n);
+            GP_TRY(tile_run(p, &oa, &ob, bias, buffer, width, i, j));
+            convert_rows(p->loops, (gp_cpu_operand){buffer, GP_F32, 1}, width, place, p->c, p->n, m, n);
         }
     }
     return GP_OK;
