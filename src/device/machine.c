@@ -23,7 +23,7 @@ static bool cpuinfo_value(const char *key, char *value, size_t size) {
     bool found = false;
     while (!found && fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, key, strlen(key))) continue;
+        if (!colon || strncmp(line, key, strlen(key)) != 0) continue;
         colon[strcspn(colon, "\n")] = '\0';
         snprintf(value, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
         found = true;
@@ -76,7 +76,7 @@ static size_t group_limit(void) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file) return limit;
     while (fgets(line, sizeof line, file)) {
-        if (strncmp(line, "0::", 3)) continue;
+        if (strncmp(line, "0::", 3) != 0) continue;
         char *group = line + 3;
         group[strcspn(group, "\n")] = '\0';
         for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {

@@ -5,13 +5,10 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include <string.h>
-
 #include "gpipe/tensor.h"
 
 /* Dimensions as oneDNN declares them: arrays of DNNL_MAX_NDIMS. */
 static inline void gp_dims_set(dnnl_dims_t made, int rank, const int64_t *dims) {
-    memset(made, 0, sizeof(dnnl_dims_t));
     for (int i = 0; i < rank && i < GP_MAX_RANK; i++) {
         made[i] = dims[i];
     }
@@ -28,7 +25,7 @@ static inline gp_memory_desc_view gp_memory_desc_see(const gp_memory_desc *desc)
 
 static inline dnnl_status_t gp_memory_desc_strided(gp_memory_desc *desc, int rank, const int64_t *dims,
                                                    dnnl_data_type_t type, const int64_t *strides) {
-    dnnl_dims_t all_dims, all_strides;
+    dnnl_dims_t all_dims = {0}, all_strides = {0};
     gp_dims_set(all_dims, rank, dims);
     gp_dims_set(all_strides, rank, strides);
     return dnnl_memory_desc_create_with_strides(desc, rank, all_dims, type, all_strides);
@@ -36,7 +33,7 @@ static inline dnnl_status_t gp_memory_desc_strided(gp_memory_desc *desc, int ran
 
 static inline dnnl_status_t gp_memory_desc_any(gp_memory_desc *desc, int rank, const int64_t *dims,
                                                dnnl_data_type_t type) {
-    dnnl_dims_t all_dims;
+    dnnl_dims_t all_dims = {0};
     gp_dims_set(all_dims, rank, dims);
     return dnnl_memory_desc_create_with_tag(desc, rank, all_dims, type, dnnl_format_tag_any);
 }
@@ -68,7 +65,7 @@ static inline gp_memory_desc_view gp_memory_desc_see(const gp_memory_desc *desc)
 
 static inline dnnl_status_t gp_memory_desc_strided(gp_memory_desc *desc, int rank, const int64_t *dims,
                                                    dnnl_data_type_t type, const int64_t *strides) {
-    dnnl_dims_t all_dims, all_strides;
+    dnnl_dims_t all_dims = {0}, all_strides = {0};
     gp_dims_set(all_dims, rank, dims);
     gp_dims_set(all_strides, rank, strides);
     return dnnl_memory_desc_init_by_strides(desc, rank, all_dims, type, all_strides);
@@ -76,7 +73,7 @@ static inline dnnl_status_t gp_memory_desc_strided(gp_memory_desc *desc, int ran
 
 static inline dnnl_status_t gp_memory_desc_any(gp_memory_desc *desc, int rank, const int64_t *dims,
                                                dnnl_data_type_t type) {
-    dnnl_dims_t all_dims;
+    dnnl_dims_t all_dims = {0};
     gp_dims_set(all_dims, rank, dims);
     return dnnl_memory_desc_init_by_tag(desc, rank, all_dims, type, dnnl_format_tag_any);
 }
