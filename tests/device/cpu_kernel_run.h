@@ -14,6 +14,21 @@
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
 
+/* The OpenMP libraries are not built for ThreadSanitizer, which then sees races in their barriers. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GP_THREAD_SANITIZER
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define GP_THREAD_SANITIZER
+#endif
+#ifdef GP_THREAD_SANITIZER
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void) {
+    return "called_from_lib:libomp.so\ncalled_from_lib:libgomp.so\nrace:libomp.so\nrace:libgomp.so\n";
+}
+#endif
+
 static inline gp_type type_of(gp_dtype dtype, int rank, const int64_t *dims) {
     return (gp_type){dtype, gp_shape_of(rank, dims)};
 }
