@@ -63,8 +63,8 @@ static gp_status check_outputs(const gp_program *program, const gp_step *step, v
 
 static gp_status run_step(const gp_program *program, const gp_step *step, void *const *regions, const gp_run *run,
                           gp_program_fault *fault) {
-    const void *inputs[GP_MAX_OPERANDS];
-    void *outputs[GP_MAX_OPERANDS];
+    const void *inputs[GP_MAX_OPERANDS] = {NULL};
+    void *outputs[GP_MAX_OPERANDS] = {NULL};
     const gp_location *locations = program->locations + step->operands;
     for (int k = 0; k < step->input_count; k++) {
         inputs[k] = address(regions, *locations++);

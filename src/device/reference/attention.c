@@ -62,6 +62,7 @@ static double log_sum(const head *h, int64_t row) {
     for (int64_t j = 0; j < seen(h, row); j++) {
         sum += exp(score(h, row, j) - largest);
     }
+    /* cppcheck-suppress invalidFunctionArg ; the largest one has added 1 */
     return largest + log(sum);
 }
 

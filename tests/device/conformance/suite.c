@@ -86,8 +86,8 @@ static void *on_device(gp_device *device, const operand *x) {
 static void run_plainly(suite *s, const gp_kernel_desc *desc, const operand *inputs, void *const *outputs) {
     gp_device *device = s->reference;
     gp_kernel *kernel = NULL;
-    const void *given[GP_MAX_OPERANDS];
-    void *memory[GP_MAX_OPERANDS];
+    const void *given[GP_MAX_OPERANDS] = {NULL};
+    void *memory[GP_MAX_OPERANDS] = {NULL};
     for (int i = 0; i < desc->input_count; i++) {
         given[i] = memory[i] = on_device(device, &inputs[i]);
     }
