@@ -1,7 +1,7 @@
 /* What a device offers: memory, kernels, the update of parameters. Nothing above this room dereferences device memory.
  *
- * A device is content + table of functions. Kernels are created while a program is planned (no device memory is needed for
- * that) and run later, with memory handed in: running allocates nothing. A device object belongs to one worker; its
+ * A device is content + table of functions. Kernels are created while a program is planned (no device memory is needed
+ * for that) and run later, with memory handed in: running allocates nothing. A device object belongs to one worker; its
  * functions are called by that worker's thread only, except where said otherwise. */
 #ifndef GP_DEVICE_DEVICE_H
 #define GP_DEVICE_DEVICE_H
@@ -16,9 +16,9 @@ typedef struct gp_kernel gp_kernel;
 /* What a kernel is made for. Pointers live for the call only. */
 typedef struct gp_kernel_desc {
     gp_op_id id;
-    const gp_op_class *op;   /* a user's class when id is GP_OP_CUSTOM */
-    const void *attributes;  /* of op->attributes_size bytes; copied by the device */
-    const gp_type *inputs;   /* an absent input has rank -1 */
+    const gp_op_class *op;  /* a user's class when id is GP_OP_CUSTOM */
+    const void *attributes; /* of op->attributes_size bytes; copied by the device */
+    const gp_type *inputs;  /* an absent input has rank -1 */
     const gp_type *outputs;
     int input_count, output_count;
     uint32_t accumulate; /* bit i: add into output i instead of overwriting it (only bits of gp_op_accumulates) */
@@ -32,8 +32,8 @@ typedef struct gp_run {
     bool check;            /* look for NaN and infinity after every kernel (for diagnosis) */
 } gp_run;
 
-/* A parameter in the form that a kernel wants to read it in (another dtype, a blocked layout). The stage owns the memory,
- * one copy for all kernels whose forms of this parameter have equal keys, and packs it after every update. */
+/* A parameter in the form that a kernel wants to read it in (another dtype, a blocked layout). The stage owns the
+ * memory, one copy for all kernels whose forms of this parameter have equal keys, and packs it after every update. */
 typedef struct gp_form {
     char key[48];
     size_t bytes;
@@ -42,7 +42,9 @@ typedef struct gp_form {
     const void *details; /* the device's own; lives as long as the kernel */
 } gp_form;
 
-/* A kernel: created by the device, owned by the program. Implementations put their own data behind it. */
+/* A kernel: created by the device, owned by the program, which runs it wherever the same call occurs (layers that
+ * repeat share their kernels): run() keeps nothing from one call to the next. Implementations put their own data behind
+ * it. */
 struct gp_kernel {
     size_t workspace; /* bytes that run() may scribble on, 64-byte aligned */
     /* forms[i] not NULL: when input i is a parameter, run() wants it in this form (and gets plain memory otherwise) */
@@ -61,8 +63,8 @@ typedef enum gp_update_kind { GP_UPDATE_SGD, GP_UPDATE_ADAM, GP_UPDATE_ADAMW } g
  * SGD (Sutskever et al. 2013, as PyTorch writes it): g' += weight_decay * w; m = momentum * m + g' (m = g' in the first
  * step); w -= lr * (nesterov ? g' + momentum * m : m). Without momentum no state.
  * Adam (Kingma & Ba, arXiv 1412.6980): g' += weight_decay * w; m, v moving averages; w -= lr * (m / correction1) /
- * (sqrt(v / correction2) + epsilon). AdamW (Loshchilov & Hutter, arXiv 1711.05101): first w -= lr * weight_decay * w, no decay in g'.
- * Afterwards the gradient is zeroed in the same pass. */
+ * (sqrt(v / correction2) + epsilon). AdamW (Loshchilov & Hutter, arXiv 1711.05101): first w -= lr * weight_decay * w,
+ * no decay in g'. Afterwards the gradient is zeroed in the same pass. */
 typedef struct gp_update {
     gp_update_kind kind;
     double lr, beta1, beta2, epsilon, weight_decay, momentum;
@@ -93,11 +95,13 @@ typedef struct gp_device_class {
     /* Errors: GP_INVALID (no kernel for these types; the message names operation and types), GP_OUT_OF_MEMORY. */
     gp_status (*kernel_create)(gp_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
     /* One update of `count` f32 elements. m, v: NULL where the kind keeps no such state. */
-    void (*update)(gp_device *device, const gp_update *update, void *weight, void *gradient, void *m, void *v, int64_t count);
+    void (*update)(gp_device *device, const gp_update *update, void *weight, void *gradient, void *m, void *v,
+                   int64_t count);
     /* Sum of squares of f32 elements, accumulated in double in an order that depends on `count` alone. */
     double (*sum_squares)(gp_device *device, const void *data, int64_t count);
     /* destination[i] = sources[0][i] + sources[1][i] + ... in that order, f32. destination may be a source. */
-    void (*ordered_sum)(gp_device *device, void *destination, const void *const *sources, int source_count, int64_t count);
+    void (*ordered_sum)(gp_device *device, void *destination, const void *const *sources, int source_count,
+                        int64_t count);
     /* Whether all elements are finite; true for integers. */
     bool (*all_finite)(gp_device *device, const void *data, gp_type type);
     /* Waits until everything that was enqueued has been done. */

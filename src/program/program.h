@@ -2,7 +2,10 @@
  *
  * A value lives in a region at an offset. Region 0 is the program's own workspace, laid out by liveness; the others
  * belong to the caller (parameters, gradients, a stash slot, a link's buffer ...), who says which value lives where and
- * hands in the base addresses at each run. Planning needs no device memory; running allocates none. */
+ * hands in the base addresses at each run. Planning needs no device memory; running allocates none.
+ *
+ * A value shares memory with its reshapes and aliases: placing one of them makes all of them available. Placements of
+ * different values must not overlap, wanted ones neither with each other nor with available ones. */
 #ifndef GP_PROGRAM_PROGRAM_H
 #define GP_PROGRAM_PROGRAM_H
 
