@@ -54,7 +54,7 @@ static double now(const bench *b) {
 static double peak_rate(const bench *b, double best) {
     for (int i = 0; i < 4; i++) {
         double flops, begin = now(b);
-        volatile float result = ((gp_cpu_device *)b->device)->loops->peak(150000, &flops);
+        volatile float result = ((gp_cpu_device *)b->device)->loops->peak(1000000, &flops);
         (void)result;
         double rate = flops * b->set.threads / (now(b) - begin);
         if (rate > best) best = rate;

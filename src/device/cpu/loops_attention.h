@@ -104,14 +104,39 @@ GP_INLINE void gradient_row(float *scores, float *dp, int64_t n, float lse, floa
     }
 }
 
+/* The same with dropout: the random words of a run of elements are drawn once for both. */
+GP_INLINE void dropped_gradient_row(const gp_cpu_draw *draw, int64_t first, float *scores, float *dp, int64_t n,
+                                    float lse, float delta, float scale) {
+    uint32_t words[WORDS], threshold = draw->threshold;
+    float factor = draw->scale;
+    int64_t skipped = first % 4;
+    uint32_t block = (uint32_t)(first / 4);
+    for (int64_t i = 0; i < n; block += DRAWN, skipped = 0) {
+        draw_words(draw, block, words);
+        int64_t count = smaller(WORDS - skipped, n - i);
+        const uint32_t *word = words + skipped;
+        float *score = scores + i, *gradient = dp + i;
+        GP_SIMD
+        for (int64_t l = 0; l < count; l++) {
+            float kept = word[l] >= threshold ? factor : 0.0f;
+            float p = gp_fast_exp_negativef(score[l] - lse);
+            gradient[l] = p * (kept * gradient[l] - delta) * scale;
+            score[l] = p * kept;
+        }
+        i += count;
+    }
+}
+
 static void attention_gradient(const gp_cpu_scores *block, float *scores, float *dp, const float *lse,
                                const float *delta, float scale) {
     for (int64_t r = 0; r < block->rows; r++) {
         float *row = scores + r * block->width, *dp_row = dp + r * block->width;
         int64_t n = columns_seen(block, r), first = block->element + r * block->row_elements;
-        if (block->draw) drop_row(block->draw, dp_row, first, n);
-        gradient_row(row, dp_row, n, lse[r], delta[r], scale);
-        if (block->draw) drop_row(block->draw, row, first, n);
+        if (block->draw) {
+            dropped_gradient_row(block->draw, first, row, dp_row, n, lse[r], delta[r], scale);
+        } else {
+            gradient_row(row, dp_row, n, lse[r], delta[r], scale);
+        }
         clear(row, n, block->columns);
         clear(dp_row, n, block->columns);
     }

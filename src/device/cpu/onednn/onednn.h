@@ -11,8 +11,6 @@
 const char *gp_onednn_version(void);
 /* Whether oneDNN multiplies bf16 on AMX here. Thread-safe. */
 bool gp_onednn_has_amx(void);
-/* Whether it knows the processor's own bf16 instructions (AVX-512 BF16 or AMX). Thread-safe. */
-bool gp_onednn_has_bf16(void);
 
 /* C[m, n] = op(A)[m, k] op(B)[k, n] + beta C, all row-major. lda, ldb, ldc: elements from one row in memory to the
  * next. */

@@ -20,18 +20,9 @@ const char *gp_onednn_version(void) {
     return version_text;
 }
 
-/* Levels of instruction sets hold the bits of those below them. */
-static bool reaches(dnnl_cpu_isa_t wanted) {
-    unsigned has = (unsigned)dnnl_get_effective_cpu_isa();
-    return (has & (unsigned)wanted) == (unsigned)wanted;
-}
-
 bool gp_onednn_has_amx(void) {
-    return reaches(dnnl_cpu_isa_avx512_core_amx);
-}
-
-bool gp_onednn_has_bf16(void) {
-    return reaches(dnnl_cpu_isa_avx512_core_bf16);
+    unsigned wanted = dnnl_cpu_isa_avx512_core_amx; /* levels hold the bits of those below them */
+    return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
 gp_status gp_onednn_status(dnnl_status_t status, const char *what) {
