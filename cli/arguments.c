@@ -40,11 +40,11 @@ static const cli_option *find_letter(const cli_command *command, char letter) {
 }
 
 static gp_status unknown(const cli_command *command, const char *text) {
-    const cli_option *option, *nearest = NULL;
-    size_t best = 0;
+    const cli_option *option, *nearest = &common[0];
+    size_t best = cli_edit_distance(text + strspn(text, "-"), nearest->name);
     for (size_t i = 0; (option = option_at(command, i)); i++) {
         size_t here = cli_edit_distance(text + strspn(text, "-"), option->name);
-        if (nearest && here >= best) continue;
+        if (here >= best) continue;
         nearest = option;
         best = here;
     }

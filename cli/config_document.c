@@ -194,7 +194,7 @@ static gp_status build_sequence(builder *b, int depth, cli_node *sequence) {
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         if (!end) status = build_node(b, &event, depth, &child);
         yaml_event_delete(&event);
-        if (end || status != GP_OK) return status;
+        if (end || status != GP_OK || !child) return status;
         append(sequence, child);
     }
 }
@@ -229,7 +229,7 @@ static gp_status build_mapping(builder *b, int depth, cli_node *mapping) {
         if (status != GP_OK) return status;
         status = build_node(b, &event, depth, &child);
         yaml_event_delete(&event);
-        if (status != GP_OK) return status;
+        if (status != GP_OK || !child) return status;
         child->key = key->text;
         child->key_line = key->line;
         child->key_column = key->column;

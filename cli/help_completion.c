@@ -6,7 +6,7 @@
 
 /* "a|b" as "a b". */
 static void add_words(cli_text *text, const char *words) {
-    for (; *words; words++)
+    for (; words && *words; words++)
         cli_text_add_bytes(text, *words == '|' ? " " : words, 1);
 }
 

@@ -55,9 +55,10 @@ static void print_safely(const char *text) {
 
 static void print_row(const gp_safetensors *file, size_t tensor, const statistics *found) {
     char type[96];
+    int64_t odd = found->nan + found->infinite;
     printf("%-24s %12.6g %12.5g %12.5g %12.5g %6lld  ",
            gp_type_format(gp_safetensors_type(file, tensor), type, sizeof type), found->norm, found->mean, found->least,
-           found->most, (long long)(found->nan + found->infinite));
+           found->most, (long long)odd);
     print_safely(gp_safetensors_name(file, tensor));
     putchar('\n');
 }
@@ -140,13 +141,17 @@ static gp_status resolve(const char *path, char *file, size_t size) {
 static gp_status inspect(const char *path, bool json) {
     gp_safetensors *file = NULL;
     char place[4096];
-    double *piece = malloc(PIECE * sizeof *piece);
-    gp_status status =
-        piece ? resolve(path, place, sizeof place) : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    gp_status status = resolve(path, place, sizeof place);
     if (status == GP_OK) status = gp_safetensors_open(&file, place);
-    if (status == GP_OK) status = json ? print_json(file, place, piece) : print_table(file, place, piece);
-    gp_safetensors_close(file);
+    if (status != GP_OK) return status;
+    double *piece = malloc(PIECE * sizeof *piece);
+    if (!piece) {
+        status = gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    } else {
+        status = json ? print_json(file, place, piece) : print_table(file, place, piece);
+    }
     free(piece);
+    gp_safetensors_close(file);
     return status;
 }
 

@@ -121,13 +121,14 @@ static gp_status reserve(timed_schedule *simulation, gp_stage_times times) {
     int stages = gp_schedule_stages(simulation->schedule);
     simulation->times = calloc((size_t)stages, sizeof *simulation->times);
     simulation->starts = calloc((size_t)stages, sizeof *simulation->starts);
-    if (!simulation->times || !simulation->starts) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    gp_error(GP_OUT_OF_MEMORY, "the system has no memory left"); /* said in case of */
+    if (!simulation->times || !simulation->starts) return GP_OUT_OF_MEMORY;
     for (int w = 0; w < stages; w++) {
         size_t count;
         gp_schedule_actions(simulation->schedule, w, &count);
         simulation->times[w] = times;
         simulation->starts[w] = calloc(count + 1, sizeof(double));
-        if (!simulation->starts[w]) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+        if (!simulation->starts[w]) return GP_OUT_OF_MEMORY;
     }
     return GP_OK;
 }
@@ -182,11 +183,11 @@ static gp_status print_json(const timed_schedule *simulation) {
 }
 
 static void destroy(timed_schedule *simulation) {
+    free(simulation->times);
     int stages = simulation->starts ? gp_schedule_stages(simulation->schedule) : 0;
     for (int w = 0; w < stages; w++)
         free(simulation->starts[w]);
     free(simulation->starts);
-    free(simulation->times);
     gp_schedule_destroy(simulation->schedule);
 }
 

@@ -73,8 +73,10 @@ static bool reserve(cli_text *text, size_t more) {
     if (more < text->capacity - text->length) return true;
     size_t capacity = 2 * (text->length + more) + 256;
     char *grown = realloc(text->text, capacity);
-    text->failed = grown == NULL;
-    if (text->failed) return false;
+    if (!grown) {
+        text->failed = true;
+        return false;
+    }
     text->text = grown;
     text->capacity = capacity;
     return true;
