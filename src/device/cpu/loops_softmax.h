@@ -103,6 +103,7 @@ GP_INLINE row_exponentials exponentials_of(gp_dtype dtype, const void *x, int64_
     for (int64_t first = 0; first < n; first += CHUNK) {
         const void *chunk = from(dtype, x, first);
         int64_t count = smaller(CHUNK, n - first);
+        fetch(dtype, chunk, AHEAD);
         add_chunk(dtype, chunk, count, &row, sums);
         if (want_total) row.total += (double)row_sum(dtype, chunk, count);
     }
@@ -191,9 +192,13 @@ GP_INLINE void cross_entropy_gradient_row(const gp_cpu_target *target, gp_dtype 
                                           void *dx, int64_t n) {
     float factor = target->factor, shared = target->smoothing / (float)n;
     float own = exp_below(load(dtype, x, target->index) - lse) - shared - (1.0f - target->smoothing);
-    GP_SIMD
-    for (int64_t i = 0; i < n; i++) {
-        store(dtype, dx, i, (exp_below(load(dtype, x, i) - lse) - shared) * factor);
+    for (int64_t first = 0; first < n; first += CHUNK) {
+        int64_t end = smaller(first + CHUNK, n);
+        fetch(dtype, from(dtype, x, first), AHEAD);
+        GP_SIMD
+        for (int64_t i = first; i < end; i++) {
+            store(dtype, dx, i, (exp_below(load(dtype, x, i) - lse) - shared) * factor);
+        }
     }
     store(dtype, dx, target->index, own * factor);
 }

@@ -44,6 +44,8 @@ static double sum_squares(const float *x, int64_t count) {
 
 /* ---- columns ---- */
 
+enum { STRIP = 256 }; /* columns that are summed at a time */
+
 GP_INLINE void column_tile_add(gp_dtype dtype, float *tile, const void *x, int rows, int64_t n, int columns) {
     GP_SIMD
     for (int c = 0; c < columns; c++) {
@@ -58,7 +60,7 @@ GP_INLINE void column_tile_add(gp_dtype dtype, float *tile, const void *x, int r
 GP_INLINE void column_tile_sum(gp_dtype dtype, float *total, const void *x, int64_t rows, int64_t n, int columns) {
     for (int64_t first = 0; first < rows; first += BLOCK) {
         int64_t end = smaller(first + BLOCK, rows), r = first;
-        float block[TILE] = {0};
+        float block[STRIP] = {0};
         for (; r + 4 <= end; r += 4) {
             column_tile_add(dtype, block, from(dtype, x, r * n), 4, n, columns);
         }
@@ -74,9 +76,9 @@ GP_INLINE void column_tile_sum(gp_dtype dtype, float *total, const void *x, int6
 
 GP_INLINE void column_sum_tiles(gp_dtype dtype, const void *x, int64_t rows, int64_t n, int64_t begin, int64_t end,
                                 void *y, gp_dtype ydtype, bool add) {
-    for (int64_t first = begin; first < end; first += TILE) {
-        int columns = (int)smaller(TILE, end - first);
-        float total[TILE] = {0};
+    for (int64_t first = begin; first < end; first += STRIP) {
+        int columns = (int)smaller(STRIP, end - first);
+        float total[STRIP] = {0};
         column_tile_sum(dtype, total, from(dtype, x, first), rows, n, columns);
         for (int c = 0; c < columns; c++) {
             float old = add ? load(ydtype, y, first + c) : 0.0f;
