@@ -41,7 +41,7 @@ static bool fits(const settings *s, const row *one, int64_t depth) {
     gp_optimizer_options optimizer = {0};
     gp_model *model = make_model(s, depth);
     gp_plan *plan = NULL;
-    bool result = false;
+    bool result = true; /* fewer layers than workers: too shallow to be the answer */
     if (gp_model_layer_count(model) >= (size_t)one->partitions) {
         bench_check(gp_plan_create(&plan, model, &pipeline, &optimizer), "plan");
         result = plan->fits;
