@@ -1,7 +1,6 @@
 /* The tree checked against the table of keys, and the settings handed to the library. */
 #include "config.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,31 +170,19 @@ static gp_status read_schedule(cli_config *config) {
     const char *path = config->settings.pipeline.schedule;
     gp_schedule_kind kind;
     cli_text text = {0};
-    char piece[4096];
+    char reason[512];
     if (!is_file(path)) {
         if (gp_schedule_kind_by_name(path, &kind) == GP_OK) return GP_OK;
-        return cli_config_error(
-            config, "pipeline.schedule",
-            "pipeline.schedule is \"%s\"; accepted: gpipe, 1f1b, naive, or the path of a schedule file "
-            "(with a / or ending in .txt)",
-            path);
+        return cli_config_error(config, "pipeline.schedule",
+                                "pipeline.schedule is \"%s\"; accepted: gpipe, 1f1b, naive, or the path of a schedule "
+                                "file (with a / or ending in .txt)",
+                                path);
     }
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return cli_config_error(config, "pipeline.schedule", "%s could not be opened: %s", path, strerror(errno));
-    for (size_t length; text.length <= MOST_BYTES && (length = fread(piece, 1, sizeof piece, file)) > 0;)
-        cli_text_add_bytes(&text, piece, length);
-    bool failed = ferror(file) != 0;
-    fclose(file);
+    gp_status status = cli_text_read(&text, path, MOST_BYTES);
     config->schedule = text.text;
-    if (text.failed) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
-    if (failed || text.length == 0 || text.length > MOST_BYTES || strlen(text.text) != text.length)
-        return cli_config_error(config, "pipeline.schedule", "%s is not a schedule file: it is %s", path,
-                                failed                     ? "unreadable"
-                                : text.length == 0         ? "empty"
-                                : text.length > MOST_BYTES ? "too large"
-                                                           : "binary");
-    return GP_OK;
+    if (status != GP_INVALID) return status;
+    snprintf(reason, sizeof reason, "%s", gp_error_message());
+    return cli_config_error(config, "pipeline.schedule", "%s", reason);
 }
 
 static gp_status check_schedule(cli_config *config) {

@@ -1,5 +1,4 @@
 /* gpipe simulate: times a schedule, made or read from a file, after proving it. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,23 +17,10 @@ typedef struct timed_schedule {
     gp_stage_times *times; /* of each stage */
     double **starts;       /* of each action */
     gp_simulation result;
+    cli_arena arena;
 } timed_schedule;
 
 /* ---- the schedule ---- */
-
-static gp_status read_text(const char *path, cli_text *text) {
-    char piece[4096];
-    FILE *file = fopen(path, "r");
-    if (!file) return gp_error(GP_INVALID, "%s could not be opened: %s", path, strerror(errno));
-    for (size_t length; text->length <= MOST_BYTES && (length = fread(piece, 1, sizeof piece, file)) > 0;)
-        cli_text_add_bytes(text, piece, length);
-    bool failed = ferror(file) != 0;
-    fclose(file);
-    if (text->failed) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
-    if (failed || text->length == 0 || text->length > MOST_BYTES || strlen(text->text) != text->length)
-        return gp_error(GP_INVALID, "%s is not a schedule file: it is empty, unreadable, binary or over 64 MiB", path);
-    return GP_OK;
-}
 
 /* The same without sends and receives, which the simulator puts in by itself. */
 static gp_status keep_computations(gp_schedule **schedule) {
@@ -60,7 +46,7 @@ static gp_status keep_computations(gp_schedule **schedule) {
 
 static gp_status read_schedule(const char *path, gp_schedule **schedule) {
     cli_text text = {0};
-    gp_status status = read_text(path, &text);
+    gp_status status = cli_text_read(&text, path, MOST_BYTES);
     if (status == GP_OK) status = gp_error_within(gp_schedule_parse(schedule, text.text), "%s", path);
     if (status == GP_OK) status = gp_error_within(gp_schedule_check(*schedule, 0), "%s", path);
     if (status == GP_OK) status = keep_computations(schedule);
@@ -118,16 +104,15 @@ static gp_status read_times(const cli_arguments *arguments, gp_stage_times *time
 }
 
 static gp_status reserve(timed_schedule *simulation, gp_stage_times times) {
-    int stages = gp_schedule_stages(simulation->schedule);
-    simulation->times = calloc((size_t)stages, sizeof *simulation->times);
-    simulation->starts = calloc((size_t)stages, sizeof *simulation->starts);
-    gp_error(GP_OUT_OF_MEMORY, "the system has no memory left"); /* said in case of */
+    size_t stages = (size_t)gp_schedule_stages(simulation->schedule);
+    simulation->times = cli_arena_take(&simulation->arena, stages * sizeof *simulation->times);
+    simulation->starts = cli_arena_take(&simulation->arena, stages * sizeof *simulation->starts);
     if (!simulation->times || !simulation->starts) return GP_OUT_OF_MEMORY;
-    for (int w = 0; w < stages; w++) {
+    for (size_t w = 0; w < stages; w++) {
         size_t count;
-        gp_schedule_actions(simulation->schedule, w, &count);
+        gp_schedule_actions(simulation->schedule, (int)w, &count);
         simulation->times[w] = times;
-        simulation->starts[w] = calloc(count + 1, sizeof(double));
+        simulation->starts[w] = cli_arena_take(&simulation->arena, count * sizeof(double));
         if (!simulation->starts[w]) return GP_OUT_OF_MEMORY;
     }
     return GP_OK;
@@ -183,11 +168,7 @@ static gp_status print_json(const timed_schedule *simulation) {
 }
 
 static void destroy(timed_schedule *simulation) {
-    free(simulation->times);
-    int stages = simulation->starts ? gp_schedule_stages(simulation->schedule) : 0;
-    for (int w = 0; w < stages; w++)
-        free(simulation->starts[w]);
-    free(simulation->starts);
+    cli_arena_free(&simulation->arena);
     gp_schedule_destroy(simulation->schedule);
 }
 

@@ -1,6 +1,7 @@
 /* Growing texts, an arena, and the distance between two words (for messages that name the nearest known one). */
 #include "text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,6 +100,23 @@ void cli_text_add(cli_text *text, const char *format, ...) {
     vsnprintf(text->text + text->length, text->capacity - text->length, format, arguments);
     va_end(arguments);
     text->length += (size_t)length;
+}
+
+gp_status cli_text_read(cli_text *text, const char *path, size_t most) {
+    char piece[4096];
+    FILE *file = fopen(path, "rb");
+    if (!file) return gp_error(GP_INVALID, "%s could not be opened: %s", path, strerror(errno));
+    errno = 0;
+    for (size_t length; text->length <= most && (length = fread(piece, 1, sizeof piece, file)) > 0;)
+        cli_text_add_bytes(text, piece, length);
+    int reason = ferror(file) ? errno : 0;
+    fclose(file);
+    if (reason) return gp_error(GP_INVALID, "%s could not be read: %s", path, strerror(reason));
+    if (text->failed) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    if (text->length == 0) return gp_error(GP_INVALID, "%s is empty", path);
+    if (text->length > most) return gp_error(GP_INVALID, "%s is larger than %zu bytes", path, most);
+    if (strlen(text->text) == text->length) return GP_OK;
+    return gp_error(GP_INVALID, "%s is no text: it has zero bytes", path);
 }
 
 void cli_text_free(cli_text *text) {

@@ -27,6 +27,9 @@ typedef struct cli_text {
 
 void cli_text_add(cli_text *text, const char *format, ...) GP_PRINTF(2, 3);
 void cli_text_add_bytes(cli_text *text, const char *bytes, size_t length);
+/* Appends a whole text file of at most `most` bytes. Errors: GP_INVALID when it cannot be read, is empty, larger, or
+ * has zero bytes; GP_OUT_OF_MEMORY. */
+gp_status cli_text_read(cli_text *text, const char *path, size_t most);
 void cli_text_free(cli_text *text);
 
 /* The words of a help text broken into lines of at most `width` columns, each after the first behind `indent` blanks;

@@ -60,7 +60,7 @@ span() {
     refused 2 "could not be opened" simulate --file none.txt
     refused 2 "--stages and --file exclude each other" simulate --file text.txt --stages 2
     : >empty.txt
-    refused 2 "empty.txt is not a schedule file" simulate --file empty.txt
+    refused 2 "empty.txt is empty" simulate --file empty.txt
 }
 
 @test "a file with sends and receives" {
