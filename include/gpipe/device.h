@@ -23,9 +23,9 @@ typedef struct gp_device_options {
 
 /* What the machine offers and what gpipe makes of it. */
 typedef struct gp_machine {
-    char processor[128];    /* model name */
-    int cores;              /* that this process may use */
-    size_t memory;          /* bytes of the machine (or of its control group) */
+    char processor[128]; /* model name */
+    int cores;           /* that this process may use */
+    size_t memory;       /* bytes of the machine (or of its control group) */
     bool avx2, avx512, avx512_bf16, amx_bf16;
     const char *kernels;    /* own kernels chosen: "avx512", "avx2" or "portable" */
     const char *products;   /* library of matrix products, with version: "oneDNN 2.6.3" */
@@ -39,7 +39,7 @@ typedef struct gp_machine_speed {
     double peak_f32;    /* FLOP/s of fused multiply-adds from registers, one core */
     double product_f32; /* FLOP/s of a 1024 x 768 x 3072 product, one core */
     double product_bf16;
-    double copy;        /* bytes/s read + written by one core, larger than the caches */
+    double copy; /* bytes/s read + written by one core, larger than the caches */
 } gp_machine_speed;
 
 /* Measures for about `seconds` seconds (0: 1) on the calling thread. */
