@@ -143,8 +143,8 @@ GP_API gp_status gp_model_create(gp_model **model, gp_type sample);
 GP_API void gp_model_destroy(gp_model *model);
 /* Appends a layer and takes ownership of it (also on error). */
 GP_API gp_status gp_model_add(gp_model *model, gp_layer *layer);
-/* Default: cross-entropy without smoothing. Targets of -1 (GP_IGNORED_TARGET) are ignored unless the options name another
- * number. */
+/* Default: cross-entropy without smoothing. Targets of -1 (GP_IGNORED_TARGET) are ignored unless the options name
+ * another number. */
 GP_API gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss);
 /* Checks shapes, skips, ties and names by building every layer once. Errors (GP_INVALID) name the layer, the operation
  * and the shapes. */

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define GP_API __attribute__((visibility("default")))
+#define GP_API                 __attribute__((visibility("default")))
 #define GP_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
 #else
 #define GP_API
