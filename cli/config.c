@@ -257,34 +257,30 @@ static gp_status choose_model(cli_config *config) {
                           cli_node_describe(name, found, sizeof found));
 }
 
-static gp_status apply_option(cli_config *config, cli_key_option option) {
+static gp_status apply_options(cli_config *config, const cli_config_options *options) {
     char origin[512];
-    if (!option.text) return GP_OK;
-    snprintf(origin, sizeof origin, "%s %s", option.option, option.text);
-    return cli_document_set_text(&config->document, origin, option.key, option.text);
+    for (size_t i = 0; i < options->set_count; i++) {
+        gp_status status = cli_document_set(&config->document, options->sets[i]);
+        if (status != GP_OK) return status;
+    }
+    if (!options->text) return GP_OK;
+    snprintf(origin, sizeof origin, "%s %s", options->option, options->text);
+    return cli_document_set_text(&config->document, origin, options->key, options->text);
 }
 
-static gp_status load(cli_config *config, const char *path, const char *const *sets, size_t set_count,
-                      cli_key_option option) {
+gp_status cli_config_load(cli_config *config, const char *path, const cli_config_options *options) {
+    memset(config, 0, sizeof *config);
     gp_status status = cli_document_load(&config->document, path);
-    for (size_t i = 0; status == GP_OK && i < set_count; i++)
-        status = cli_document_set(&config->document, sets[i]);
-    if (status == GP_OK) status = apply_option(config, option);
+    if (status == GP_OK) status = apply_options(config, options);
     if (status == GP_OK) status = choose_model(config);
     if (status == GP_OK) status = fill_defaults(config);
     if (status == GP_OK) status = read_group(config, config->document.root, "", 0);
     if (status == GP_OK) status = check_required(config);
     if (status == GP_OK) status = check_optimizer(config);
     if (status == GP_OK) status = check_stages(config);
-    if (status == GP_OK) status = read_schedule(config);
+    if (status == GP_OK && !options->any_schedule) status = read_schedule(config);
     if (status == GP_OK) status = check_schedule(config);
     return status == GP_OK ? default_out(config, path) : status;
-}
-
-gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count,
-                          cli_key_option option) {
-    memset(config, 0, sizeof *config);
-    return load(config, path, sets, set_count, option);
 }
 
 void cli_config_free(cli_config *config) {
@@ -322,7 +318,7 @@ gp_status cli_config_error(const cli_config *config, const char *path, const cha
 void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options) {
     const cli_settings *s = &config->settings;
     gp_schedule_kind kind = GP_SCHEDULE_GPIPE;
-    if (!config->schedule) gp_schedule_kind_by_name(s->pipeline.schedule, &kind);
+    if (!is_file(s->pipeline.schedule)) gp_schedule_kind_by_name(s->pipeline.schedule, &kind);
     *options = (gp_pipeline_options){
         .size = sizeof *options,
         .partitions = (int)s->pipeline.partitions,

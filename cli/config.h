@@ -14,7 +14,7 @@ typedef struct cli_integers {
  * enumerations. */
 typedef struct cli_settings {
     struct {
-        const char *name;
+        int name;
         int64_t layers, heads, width, context, vocabulary;
         double dropout;
         bool tied, bias;
@@ -70,15 +70,16 @@ typedef struct cli_config {
     size_t *stages; /* pipeline.stages as the library wants them; NULL: none */
 } cli_config;
 
-/* A key given by an option of its own, such as --out DIR; text NULL: not given. */
-typedef struct cli_key_option {
-    const char *option, *key, *text;
-} cli_key_option;
+typedef struct cli_config_options {
+    const char *const *sets; /* "key=value", applied in their order */
+    size_t set_count;
+    const char *option, *key, *text; /* a key given by an option of its own, such as --out DIR; text NULL: none */
+    bool any_schedule;               /* a schedule file is not read: nothing will be trained */
+} cli_config_options;
 
-/* Reads a file, applies the `sets` ("key=value") and the option on top, checks everything against the table of keys.
- * Errors: GP_INVALID naming file, line and key, what was found, what is accepted. Free it in any case. */
-gp_status cli_config_load(cli_config *config, const char *path, const char *const *sets, size_t set_count,
-                          cli_key_option option);
+/* Reads a file, applies the options on top, checks everything against the table of keys. Errors: GP_INVALID naming
+ * file, line and key, what was found, what is accepted. Free it in any case. */
+gp_status cli_config_load(cli_config *config, const char *path, const cli_config_options *options);
 void cli_config_free(cli_config *config);
 
 /* The node of a key, for messages; NULL when it is a default. */

@@ -26,7 +26,7 @@
 #define OWN CLI_USE_LAYERS
 
 static const cli_key keys[] = {
-    TEXT("model.name", model.name, ZOO, NULL, "a model of the zoo: gpt2"),
+    CHOICE("model.name", model.name, ZOO, "gpt2", NULL, "a model of the zoo"),
     INTEGER("model.layers", model.layers, ZOO, 1, MOST, "12", "transformer blocks"),
     INTEGER("model.heads", model.heads, ZOO, 1, MOST, "12", "attention heads; they divide the width"),
     INTEGER("model.width", model.width, ZOO, 1, MOST, "768", "elements of an activation"),
@@ -121,6 +121,19 @@ static const cli_key keys[] = {
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
+
+void cli_key_heading(const cli_key *key, cli_text *text) {
+    size_t length = strcspn(key->path, ".");
+    cli_text_add_bytes(text, key->path, length);
+    if (key->use == CLI_USE_ZOO) cli_text_add(text, ", one of the zoo");
+    if (key->use == CLI_USE_LAYERS) cli_text_add(text, ", given as a list of layers");
+}
+
+bool cli_key_begins(const cli_key *key) {
+    const cli_key *before = key > keys ? key - 1 : NULL;
+    size_t length = strcspn(key->path, ".");
+    return !before || before->use != key->use || strncmp(before->path, key->path, length + 1) != 0;
+}
 
 const cli_key *cli_keys(size_t *count) {
     *count = KEYS;

@@ -39,6 +39,9 @@ const cli_key *cli_key_find(const char *path, bool custom);
 bool cli_key_is_group(const char *path, bool custom);
 /* The nearest known path to an unknown one, or NULL. */
 const char *cli_key_nearest(const char *path, bool custom);
+/* Help texts: whether a new group begins with this key of the table, and the group's heading. */
+bool cli_key_begins(const cli_key *key);
+void cli_key_heading(const cli_key *key, cli_text *text);
 /* For messages and help: "an integer, 1 or more", "one of a, b, c". */
 void cli_key_accepts(const cli_key *key, cli_text *text);
 

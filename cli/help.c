@@ -70,13 +70,14 @@ static void add_key(cli_text *text, const cli_key *key) {
 void cli_help_config(cli_text *text) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
-    const char *group = "";
     cli_text_add(
         text, "Keys of a configuration (YAML). Any of them can be set from the command line: --set train.steps=100\n");
     for (size_t i = 0; i < count; i++) {
-        size_t length = strcspn(keys[i].path, ".");
-        if (strncmp(group, keys[i].path, length) != 0) cli_text_add(text, "\n%.*s:\n", (int)length, keys[i].path);
-        group = keys[i].path;
+        if (cli_key_begins(&keys[i])) {
+            cli_text_add(text, "\n");
+            cli_key_heading(&keys[i], text);
+            cli_text_add(text, ":\n");
+        }
         add_key(text, &keys[i]);
     }
 }

@@ -120,7 +120,6 @@ static void add_layers(cli_text *text) {
 void cli_help_man_config(cli_text *text) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
-    const char *group = "";
     add_title(text, "GPIPE-CONFIG", 5, "gpipe-config - configuration of a training run");
     cli_text_add(
         text,
@@ -131,9 +130,11 @@ void cli_help_man_config(cli_text *text) {
         "data:      {text: corpus.txt}\npipeline:  {partitions: 2, micro_batches: 4}\n"
         "train:     {batch: 12, steps: 2000, out: runs/first}\n.fi\n");
     for (size_t i = 0; i < count; i++) {
-        size_t length = strcspn(keys[i].path, ".");
-        if (strncmp(group, keys[i].path, length) != 0) cli_text_add(text, ".SH %.*s\n", (int)length, keys[i].path);
-        group = keys[i].path;
+        if (cli_key_begins(&keys[i])) {
+            cli_text_add(text, ".SH \"");
+            cli_key_heading(&keys[i], text);
+            cli_text_add(text, "\"\n");
+        }
         add_key(text, &keys[i]);
     }
     add_layers(text);

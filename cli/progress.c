@@ -57,10 +57,10 @@ static void measure(cli_progress *progress, const gp_step_metrics *metrics, doub
 static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, char *line, size_t size) {
     char tokens[16], left[24], memory[16];
     double remaining = progress->step_seconds * (double)(progress->steps - metrics->step);
-    snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s a worker  %s left",
-             (long long)metrics->step, (long long)progress->steps, metrics->loss,
-             rate(progress->tokens_per_second, tokens, sizeof tokens), 100 * metrics->bubble,
-             gp_bytes_format(progress->memory, memory, sizeof memory), duration(remaining, left, sizeof left));
+    snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s  %s left", (long long)metrics->step,
+             (long long)progress->steps, metrics->loss, rate(progress->tokens_per_second, tokens, sizeof tokens),
+             100 * metrics->bubble, gp_bytes_format(progress->memory, memory, sizeof memory),
+             duration(remaining, left, sizeof left));
 }
 
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation) {

@@ -70,8 +70,12 @@ static gp_status open_rest(cli_session *session, cli_data_use use) {
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data) {
     memset(session, 0, sizeof *session);
     bool has_out = arguments->command == &cli_train;
-    cli_key_option out = {"--out", "train.out", has_out ? cli_given_value(arguments, "out") : NULL};
-    gp_status status = cli_config_load(&session->config, path, arguments->sets, arguments->set_count, out);
+    cli_config_options options = {.sets = arguments->sets,
+                                  .set_count = arguments->set_count,
+                                  .option = "--out",
+                                  .key = "train.out",
+                                  .text = has_out ? cli_given_value(arguments, "out") : NULL};
+    gp_status status = cli_config_load(&session->config, path, &options);
     return status == GP_OK ? open_rest(session, data) : status;
 }
 
@@ -80,14 +84,18 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
     memset(session, 0, sizeof *session);
     cli_arena arena = {0};
     struct stat information;
-    cli_key_option text = {"--data", "data.text", cli_given_value(arguments, "data")};
+    cli_config_options options = {.sets = arguments->sets,
+                                  .set_count = arguments->set_count,
+                                  .option = "--data",
+                                  .key = "data.text",
+                                  .text = cli_given_value(arguments, "data"),
+                                  .any_schedule = true};
     const char *config = cli_arena_format(&arena, "%s/config.yaml", folder);
     const char *tokenizer = cli_arena_format(&arena, "%s/tokenizer.json", folder);
     gp_status status = config && tokenizer ? GP_OK : GP_OUT_OF_MEMORY;
     if (status == GP_OK && stat(config, &information) != 0)
         status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
-    if (status == GP_OK)
-        status = cli_config_load(&session->config, config, arguments->sets, arguments->set_count, text);
+    if (status == GP_OK) status = cli_config_load(&session->config, config, &options);
     if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
     if (status == GP_OK) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
     if (status == GP_OK) status = open_rest(session, data);
@@ -102,7 +110,6 @@ gp_status cli_session_load_weights(cli_session *session, const char *folder, con
     cli_config_pipeline(&session->config, &pipeline);
     pipeline.batch = batch;
     pipeline.balance = GP_BALANCE_PARAMETERS; /* nothing is measured first */
-    pipeline.schedule_text = NULL;            /* a file's schedule is for training steps */
     bool is_file = strlen(checkpoint) > 12 && strcmp(checkpoint + strlen(checkpoint) - 12, ".safetensors") == 0;
     int length = is_file ? snprintf(path, sizeof path, "%s", checkpoint)
                          : snprintf(path, sizeof path, "%s/checkpoints/%s/model.safetensors", folder, checkpoint);

@@ -124,7 +124,6 @@ static gp_status train(cli_session *session, double *validation) {
     cli_config_run(&session->config, &run);
     run.on_step = on_step;
     run.user = &progress;
-    listen_to_signals();
     cli_progress_start(&progress, run.steps, run.skip_not_finite, gp_trainer_plan(session->trainer));
     gp_status status = gp_trainer_run(session->trainer, session->dataset, &run, validation);
     cli_progress_end();
@@ -148,7 +147,10 @@ static int run(const cli_arguments *arguments) {
         status = create_trainer(&session);
     }
     if (status == GP_OK) status = cli_run_folder_describe(session.config.settings.train.out, &session, &log);
-    if (status == GP_OK) status = show_plan(&session);
+    if (status == GP_OK) {
+        listen_to_signals();
+        status = show_plan(&session);
+    }
     started = status == GP_OK;
     if (started) status = train(&session, &validation);
     if (status == GP_OK) {

@@ -27,6 +27,25 @@ interrupted() {
     ended 0
 }
 
+@test "a second Ctrl-C ends at once" {
+    "$GPIPE" train run.yaml --set device.type=reference --set model.width=128 --set model.context=128 --set model.layers=6 \
+        --set train.batch=32 >/dev/null 2>stderr.txt </dev/null &
+    local child=$!
+    for _ in $(seq 400); do
+        grep -q "plan:" stderr.txt && break
+        sleep 0.05
+    done
+    kill -INT "$child"
+    sleep 0.3
+    kill -INT "$child"
+    status=0
+    wait "$child" || status=$?
+    output=$(cat stderr.txt)
+    ended 130
+    says "once more ends at once"
+    silent_about "interrupted after step"
+}
+
 @test "SIGTERM ends with status 143" {
     interrupted TERM 143
 }

@@ -68,8 +68,8 @@ weights=checkpoints/latest/model.safetensors
     cmp "out/$weights" "made/$weights"
     rm mine.txt
     gpipe eval out
-    ended 2
-    says "mine.txt could not be opened"
+    ended 0
+    refused 2 "mine.txt could not be opened" train out/config.yaml --out again
 }
 
 @test "an existing run directory is refused, --force replaces a run only" {
