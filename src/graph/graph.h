@@ -52,8 +52,9 @@ void gp_graph_destroy(gp_graph *graph); /* accepts NULL */
 void gp_graph_begin_layer(gp_graph *graph, int32_t layer);
 gp_value gp_graph_input(gp_graph *graph, gp_type type);
 gp_value gp_graph_parameter(gp_graph *graph, gp_shape shape);
-/* The same value under another index (no kernel, no copy): each layer takes its inputs through aliases, so that gradients of
- * a value used by several layers are summed per layer first, in the same order wherever the layers live. */
+/* The same value under another index (no kernel, no copy): each layer takes its inputs through aliases, so that
+ * gradients of a value used by several layers are summed per layer first, in the same order wherever the layers live.
+ */
 gp_value gp_graph_alias(gp_value value);
 
 /* Keeps the first error; returns the invalid value. */
@@ -64,17 +65,18 @@ gp_status gp_graph_status(const gp_graph *graph);
 /* A fresh number for an operation that draws random numbers: layer * 256 + use. */
 uint32_t gp_graph_next_use(gp_graph *graph);
 
-/* Adds backward operations: given outputs and values that hold their gradients, finds the gradients of `wanted` (invalid
- * where nothing depends on it). Contributions are added in reverse order of nodes, a fixed order. Errors: GP_INVALID for an
- * operation that has no gradient rule, naming it. */
-gp_status gp_graph_gradients(gp_graph *graph, const gp_value *outputs, const gp_value *output_gradients, size_t output_count,
-                             const gp_value *wanted, gp_value *gradients, size_t wanted_count);
+/* Adds backward operations: given outputs and values that hold their gradients, finds the gradients of `wanted`
+ * (invalid where nothing depends on it). Contributions are added in reverse order of nodes, a fixed order. Errors:
+ * GP_INVALID for an operation that has no gradient rule, naming it. */
+gp_status gp_graph_gradients(gp_graph *graph, const gp_value *outputs, const gp_value *output_gradients,
+                             size_t output_count, const gp_value *wanted, gp_value *gradients, size_t wanted_count);
 
-/* The nodes that compute `wanted` from values that are available (available[value index]; parameters must be marked by the
- * caller too), in running order. Backward nodes come in the order in which they were added; a forward node that has to be
- * computed again comes as late as possible, right before the first node that needs it: that is what makes recomputation
- * layer by layer fall out of nothing but the choice of what is available. `nodes` is allocated for the caller (gp_free).
- * Errors: GP_FAILED when a wanted value needs an input that is not available (a mistake of the caller). */
+/* The nodes that compute `wanted` from values that are available (available[value index]; parameters must be marked by
+ * the caller too), in running order. Backward nodes come in the order in which they were added; a forward node that has
+ * to be computed again comes as late as possible, right before the first node that needs it: that is what makes
+ * recomputation layer by layer fall out of nothing but the choice of what is available. `nodes` is allocated for the
+ * caller (gp_free). Errors: GP_FAILED when a wanted value needs an input that is not available (a mistake of the
+ * caller). */
 gp_status gp_graph_slice(const gp_graph *graph, const bool *available, const int32_t *wanted, size_t wanted_count,
                          int32_t **nodes, size_t *node_count);
 
@@ -83,8 +85,8 @@ void gp_graph_reads(const gp_graph *graph, const int32_t *nodes, size_t node_cou
 
 /* FLOPs of one node. */
 double gp_node_flops(const gp_graph *graph, int32_t node);
-/* The call as the class's functions see it; `inputs` and `outputs` are caller's arrays of GP_MAX_OPERANDS. An absent input has
- * rank -1. */
+/* The call as the class's functions see it; `inputs` and `outputs` are caller's arrays of GP_MAX_OPERANDS. An absent
+ * input has rank -1. */
 gp_op_call gp_node_call(const gp_graph *graph, int32_t node, gp_type *inputs, gp_type *outputs);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * x[..., n] means any leading dimensions; "rows" are the product of all dimensions but the last. Where nothing else is
  * said, outputs have the dtype of the first input, inputs of floating dtype have equal dtypes, statistics are f32. A
- * parameter operand is f32 whatever the dtype of the activations. Absent optional inputs have shape rank -1 and no data. */
+ * parameter operand is f32 whatever the dtype of the activations. Absent optional inputs have shape rank -1 and no
+ * data. */
 #ifndef GP_GRAPH_OPS_H
 #define GP_GRAPH_OPS_H
 
@@ -48,15 +49,15 @@
     X(GP_OP_SOFTMAX, "softmax")                                                                                        \
     /* dy, y -> dx */                                                                                                  \
     X(GP_OP_SOFTMAX_GRADIENT, "softmax_gradient")                                                                      \
-    /* gp_attention_attributes; qkv[b, t, 3c] -> y[b, t, c], lse f32[b, heads, t] (log of the sum of exponentials of the  \
-     * scaled scores) */                                                                                               \
+    /* gp_attention_attributes; qkv[b, t, 3c] -> y[b, t, c], lse f32[b, heads, t] (log of the sum of exponentials of   \
+     * the scaled scores) */                                                                                           \
     X(GP_OP_ATTENTION, "attention")                                                                                    \
     /* dy, qkv, y, lse -> dqkv */                                                                                      \
     X(GP_OP_ATTENTION_GRADIENT, "attention_gradient")                                                                  \
     /* gp_cast_attributes (dtype of y); table f32[n, width], indices i32[...] -> y[..., width]; checks the indices */  \
     X(GP_OP_EMBEDDING, "embedding")                                                                                    \
-    /* gp_embedding_gradient_attributes; dy[..., width], indices -> dtable f32[n, width], rows added in the order of the   \
-     * indices; accumulates */                                                                                         \
+    /* gp_embedding_gradient_attributes; dy[..., width], indices -> dtable f32[n, width], rows added in the order of   \
+     * the indices; accumulates */                                                                                     \
     X(GP_OP_EMBEDDING_GRADIENT, "embedding_gradient")                                                                  \
     /* gp_dropout_attributes; x[batch, ...] -> y; the gradient is the same operation on dy */                          \
     X(GP_OP_DROPOUT, "dropout")                                                                                        \
@@ -75,8 +76,8 @@
     X(GP_OP_REDUCE_TO, "reduce_to")                                                                                    \
     /* gp_shape_attributes; repeats along dimensions that are 1 or missing in x */                                     \
     X(GP_OP_BROADCAST_TO, "broadcast_to")                                                                              \
-    /* gp_cross_entropy_options; logits[..., n], targets i32[...], weights f32[...]? -> loss f32[] (sum), lse f32[rows]; a   \
-     * target outside 0..n-1 that is not the ignored one fails with GP_INVALID */                                      \
+    /* gp_cross_entropy_options; logits[..., n], targets i32[...], weights f32[...]? -> loss f32[] (sum), lse          \
+     * f32[rows]; a target outside 0..n-1 that is not the ignored one fails with GP_INVALID */                         \
     X(GP_OP_CROSS_ENTROPY, "cross_entropy")                                                                            \
     /* the same attributes; logits, targets, weights?, lse, dloss f32[] -> dlogits */                                  \
     X(GP_OP_CROSS_ENTROPY_GRADIENT, "cross_entropy_gradient")                                                          \
@@ -91,7 +92,7 @@ typedef enum gp_op_id {
 #define GP_OP_ENUM(id, name) id,
     GP_OPS(GP_OP_ENUM)
 #undef GP_OP_ENUM
-    GP_OP_CUSTOM,
+        GP_OP_CUSTOM,
     GP_OP_COUNT
 } gp_op_id;
 
@@ -103,14 +104,7 @@ typedef struct gp_cast_attributes {
     gp_dtype dtype;
 } gp_cast_attributes;
 
-typedef enum gp_activation_kind {
-    GP_RELU,
-    GP_GELU_TANH,
-    GP_GELU_ERF,
-    GP_SILU,
-    GP_SIGMOID,
-    GP_TANH
-} gp_activation_kind;
+typedef enum gp_activation_kind { GP_RELU, GP_GELU_TANH, GP_GELU_ERF, GP_SILU, GP_SIGMOID, GP_TANH } gp_activation_kind;
 
 typedef struct gp_activation_attributes {
     gp_activation_kind kind;

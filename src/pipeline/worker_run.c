@@ -22,8 +22,8 @@ static gp_status within(const gp_worker *worker, int micro_batch, gp_status stat
     return gp_error_within(status, "stage %zu, micro-batch %d", worker->index, micro_batch);
 }
 
-/* A program knows the number of a layer; users know it by its kind: "layer 3, linear: ..." becomes "stage 1, micro-batch
- * 0: layer 3 (transformer), linear: ...". */
+/* A program knows the number of a layer; users know it by its kind: "layer 3, linear: ..." becomes "stage 1,
+ * micro-batch 0: layer 3 (transformer), linear: ...". */
 static gp_status explain(const gp_worker *worker, int micro_batch, int32_t layer, gp_status status) {
     const gp_model *model = worker->engine->options.model;
     char prefix[32], name[96] = "the loss", message[1024];

@@ -8,7 +8,8 @@
 #include "gpipe/train.h"
 
 static void assert_near(double found, double expected) {
-    if (!(found > expected - 1e-12 && found < expected + 1e-12)) fail_msg("found %.15g, expected %.15g", found, expected);
+    if (!(found > expected - 1e-12 && found < expected + 1e-12))
+        fail_msg("found %.15g, expected %.15g", found, expected);
 }
 
 static void test_warmup_is_linear_and_reaches_the_rate(void **state) {

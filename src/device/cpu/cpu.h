@@ -1,8 +1,8 @@
 /* Inside the CPU device: what its files offer each other.
  *
- * Two kinds of kernels: products (oneDNN and attention, products.c and attention.c) and loops (elementwise, norms, softmax,
- * losses, embedding, updates: loops_*.c). The loops are written once in plain C that vectorises, compiled three times
- * (portable, AVX2, AVX-512), and chosen at run time through a table of functions. */
+ * Two kinds of kernels: products (oneDNN and attention, products.c and attention.c) and loops (elementwise, norms,
+ * softmax, losses, embedding, updates: loops_*.c). The loops are written once in plain C that vectorises, compiled
+ * three times (portable, AVX2, AVX-512), and chosen at run time through a table of functions. */
 #ifndef GP_DEVICE_CPU_CPU_H
 #define GP_DEVICE_CPU_CPU_H
 
