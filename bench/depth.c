@@ -2,7 +2,8 @@
  * four and eight workers (GPipe's Table 1 in small). Plans find the depth; then one step is really trained at that
  * depth, and one block more is shown to be refused.
  *
- *   bench-depth [--memory-mib=24] [--width=128] [--context=128] [--batch=32] [--micro-batches=16] [--json] */
+ *   bench-depth [--memory-mib=96] [--width=128] [--context=128] [--batch=32] [--micro-batches=16]
+ *               [--schedule=1|0 (1f1b, gpipe)] [--json] */
 #include <stdio.h>
 
 #include "common.h"
@@ -11,6 +12,7 @@ typedef struct settings {
     size_t memory;
     int64_t width, context, batch;
     int micro_batches;
+    gp_schedule_kind schedule;
 } settings;
 
 typedef struct row {
@@ -31,6 +33,7 @@ static gp_pipeline_options pipeline_of(const settings *s, const row *one) {
     return (gp_pipeline_options){.partitions = one->partitions,
                                  .micro_batches = one->recompute == GP_RECOMPUTE_NEVER ? 1 : s->micro_batches,
                                  .batch = s->batch,
+                                 .schedule = s->schedule,
                                  .recompute = one->recompute,
                                  .balance = GP_BALANCE_PARAMETERS,
                                  .device = {.memory = s->memory}};
@@ -91,11 +94,12 @@ static void find_depth(const settings *s, row *one) {
 
 int main(int count, char **arguments) {
     settings s = {
-        .memory = (size_t)(bench_option(count, arguments, "memory-mib", 24) * 1048576),
+        .memory = (size_t)(bench_option(count, arguments, "memory-mib", 96) * 1048576),
         .width = (int64_t)bench_option(count, arguments, "width", 128),
         .context = (int64_t)bench_option(count, arguments, "context", 128),
         .batch = (int64_t)bench_option(count, arguments, "batch", 32),
         .micro_batches = (int)bench_option(count, arguments, "micro-batches", 16),
+        .schedule = bench_option(count, arguments, "schedule", 1) > 0 ? GP_SCHEDULE_1F1B : GP_SCHEDULE_GPIPE,
     };
     row rows[] = {{"K=1, no recomputation", 1, GP_RECOMPUTE_NEVER, 0, 0},
                   {"K=1, recomputation", 1, GP_RECOMPUTE_ALWAYS, 0, 0},
