@@ -101,6 +101,18 @@ static void append(generator *g, int32_t token) {
     window[g->filled++] = token;
 }
 
+/* The next token from the logits of the last one; GP_FAILED without memory for them, which create has made sure of. */
+static gp_status next_token(generator *g, const gp_generate_options *options, int64_t position, int32_t *token) {
+    const float *logits = g->logits.data;
+    if (!logits || !g->candidates) return gp_error(GP_FAILED, "there are no logits to choose from");
+    const float *row = logits + (g->filled - 1) * g->vocabulary;
+    for (int32_t v = 0; v < g->vocabulary; v++) {
+        g->candidates[v] = (candidate){row[v], v};
+    }
+    *token = pick(g->candidates, g->vocabulary, options, position);
+    return GP_OK;
+}
+
 gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
                               const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                               void *user) {
@@ -109,13 +121,10 @@ gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_
     gp_status status = generator_create(&g, trainer, prompt, prompt_count);
     if (!options) options = &defaults;
     for (int64_t i = 0; status == GP_OK && i < count; i++) {
+        int32_t token = 0;
         status = gp_engine_forward(trainer->engine, &g.window, &g.logits);
+        if (status == GP_OK) status = next_token(&g, options, i, &token);
         if (status != GP_OK) break;
-        const float *row = (const float *)g.logits.data + (g.filled - 1) * g.vocabulary;
-        for (int32_t v = 0; v < g.vocabulary; v++) {
-            g.candidates[v] = (candidate){row[v], v};
-        }
-        int32_t token = pick(g.candidates, g.vocabulary, options, i);
         append(&g, token);
         if (!on_token(user, token)) break;
     }

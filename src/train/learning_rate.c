@@ -14,8 +14,10 @@ static double after_warmup(const gp_lr_options *schedule, double lr, int64_t ste
         return lr + (schedule->min_lr - lr) * progress;
     case GP_LR_COSINE:
         return schedule->min_lr + 0.5 * (1.0 + cos(3.14159265358979323846 * progress)) * (lr - schedule->min_lr);
-    case GP_LR_STEP:
-        return fmax(schedule->min_lr, lr * pow(gamma, (double)(since / every)));
+    case GP_LR_STEP: {
+        int64_t drops = since / every;
+        return fmax(schedule->min_lr, lr * pow(gamma, (double)drops));
+    }
     case GP_LR_EXPONENTIAL:
         return fmax(schedule->min_lr, lr * pow(gamma, (double)since / (double)every));
     case GP_LR_INVERSE_SQRT: {

@@ -1,6 +1,7 @@
 /* What kernels made of loops share: creation, checks, cutting work between threads, walking broadcast operands. */
 #include "device/cpu/kernel.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #ifdef _OPENMP
@@ -88,15 +89,12 @@ void gp_cpu_kernel_cut_columns(gp_cpu_kernel *kernel, gp_cpu_part *part, int64_t
 
 gp_status gp_cpu_check(bool fits, const gp_kernel_desc *desc) {
     if (fits) return GP_OK;
-    char text[512] = "";
+    char text[512] = "", type[64];
     size_t used = 0;
     for (int i = 0; i < desc->input_count && used + 100 < sizeof text; i++) {
-        if (i) used += strlen(strcpy(text + used, ", "));
-        if (!gp_cpu_is_present(desc->inputs[i])) {
-            used += strlen(strcpy(text + used, "none"));
-        } else {
-            used += strlen(gp_type_format(desc->inputs[i], text + used, sizeof text - used));
-        }
+        const char *name = "none";
+        if (gp_cpu_is_present(desc->inputs[i])) name = gp_type_format(desc->inputs[i], type, sizeof type);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", name);
     }
     return gp_error(GP_INVALID, "the CPU device has no kernel for %s of (%s)",
                     desc->id == GP_OP_CUSTOM ? desc->op->name : gp_op_name(desc->id), text);
