@@ -63,20 +63,25 @@ typedef struct generator {
     int64_t context, vocabulary, filled;
 } generator;
 
+static gp_status check_prompt(gp_type input, gp_type output, const int32_t *prompt, int64_t prompt_count) {
+    if (input.dtype != GP_I32 || input.shape.rank != 1 || output.shape.rank != 2)
+        return gp_error(GP_INVALID, "this model does not generate text: it does not map tokens to logits");
+    if (prompt_count < 1) return gp_error(GP_INVALID, "the prompt is empty; at least one token is needed");
+    for (int64_t i = 0; i < prompt_count; i++) {
+        if (prompt[i] < 0 || prompt[i] >= output.shape.dims[1])
+            return gp_error(GP_INVALID, "token %d of the prompt is not below the vocabulary of %lld", prompt[i],
+                            (long long)output.shape.dims[1]);
+    }
+    return GP_OK;
+}
+
 static gp_status generator_create(generator *g, const gp_trainer *trainer, const int32_t *prompt,
                                   int64_t prompt_count) {
     gp_type input = gp_model_input_type(trainer->model), output = gp_model_output_type(trainer->model);
     memset(g, 0, sizeof *g);
-    if (input.dtype != GP_I32 || input.shape.rank != 1 || output.shape.rank != 2)
-        return gp_error(GP_INVALID, "this model does not generate text: it does not map tokens to logits");
-    if (prompt_count < 1) return gp_error(GP_INVALID, "the prompt is empty; at least one token is needed");
+    GP_TRY(check_prompt(input, output, prompt, prompt_count));
     g->context = input.shape.dims[0];
     g->vocabulary = output.shape.dims[1];
-    for (int64_t i = 0; i < prompt_count; i++) {
-        if (prompt[i] < 0 || prompt[i] >= g->vocabulary)
-            return gp_error(GP_INVALID, "token %d of the prompt is not below the vocabulary of %lld", prompt[i],
-                            (long long)g->vocabulary);
-    }
     g->candidates = gp_allocate_array((size_t)g->vocabulary, sizeof *g->candidates);
     if (!g->candidates) return GP_OUT_OF_MEMORY;
     GP_TRY(gp_tensor_create(&g->window, (gp_type){GP_I32, gp_shape_of(2, (int64_t[]){1, g->context})}));
@@ -101,16 +106,13 @@ static void append(generator *g, int32_t token) {
     window[g->filled++] = token;
 }
 
-/* The next token from the logits of the last one; GP_FAILED without memory for them, which create has made sure of. */
-static gp_status next_token(generator *g, const gp_generate_options *options, int64_t position, int32_t *token) {
-    const float *logits = g->logits.data;
-    if (!logits || !g->candidates) return gp_error(GP_FAILED, "there are no logits to choose from");
-    const float *row = logits + (g->filled - 1) * g->vocabulary;
+/* The next token from the logits of the last one. */
+static int32_t next_token(generator *g, const gp_generate_options *options, int64_t position) {
+    const float *row = (const float *)g->logits.data + (g->filled - 1) * g->vocabulary;
     for (int32_t v = 0; v < g->vocabulary; v++) {
         g->candidates[v] = (candidate){row[v], v};
     }
-    *token = pick(g->candidates, g->vocabulary, options, position);
-    return GP_OK;
+    return pick(g->candidates, g->vocabulary, options, position);
 }
 
 gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
@@ -121,10 +123,9 @@ gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_
     gp_status status = generator_create(&g, trainer, prompt, prompt_count);
     if (!options) options = &defaults;
     for (int64_t i = 0; status == GP_OK && i < count; i++) {
-        int32_t token = 0;
         status = gp_engine_forward(trainer->engine, &g.window, &g.logits);
-        if (status == GP_OK) status = next_token(&g, options, i, &token);
         if (status != GP_OK) break;
+        int32_t token = next_token(&g, options, i);
         append(&g, token);
         if (!on_token(user, token)) break;
     }
