@@ -10,11 +10,12 @@
 PREFIX ?= /usr/local
 BUILD := build/release
 JOBS ?= $(shell nproc)
+WERROR ?= OFF
 
 .PHONY: all dependencies demo test bench check format install clean
 
 all: dependencies
-	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR)
 	@cmake --build $(BUILD) -j $(JOBS) -- --quiet
 
 dependencies:
