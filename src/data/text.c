@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "data/dataset.h"
@@ -221,9 +222,8 @@ static gp_status build(text_dataset *text, const gp_text_options *options) {
 gp_status gp_dataset_create_text(gp_dataset **dataset, const gp_text_options *options) {
     *dataset = NULL;
     if (!options) return gp_error(GP_INVALID, "a text dataset needs options: at least a text and a context");
-    gp_text_options known = {0}; /* a caller built against an older, shorter struct leaves the rest at its default */
-    size_t size = options->size > 0 && options->size < sizeof known ? options->size : sizeof known;
-    memcpy(&known, options, size);
+    gp_text_options known;
+    GP_TRY(gp_options_read(&known, sizeof known, options, "gp_text_options"));
     text_dataset *text = gp_allocate(sizeof *text);
     if (!text) return GP_OUT_OF_MEMORY;
     text->dataset.table = &text_class;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "gpipe/pipeline.h"
 
@@ -328,17 +329,17 @@ static double *running_sums(const double *values, size_t count) {
 
 gp_status gp_partition(const double *costs, size_t count, size_t parts, const gp_partition_options *options,
                        size_t *bounds) {
-    gp_partition_options none = {.size = sizeof none};
-    if (!options) options = &none;
-    GP_TRY(check_arguments(costs, count, parts, options, bounds));
-    cut_problem problem = {.count = count, .parts = parts, .limits = options->limits};
+    gp_partition_options known;
+    GP_TRY(gp_options_read(&known, sizeof known, options, "gp_partition_options"));
+    GP_TRY(check_arguments(costs, count, parts, &known, bounds));
+    cut_problem problem = {.count = count, .parts = parts, .limits = known.limits};
     double *memory_sums = NULL;
-    if (options->memory && options->limits) {
-        memory_sums = running_sums(options->memory, count);
+    if (known.memory && known.limits) {
+        memory_sums = running_sums(known.memory, count);
         if (!memory_sums) return GP_OUT_OF_MEMORY;
         problem.memory_sums = memory_sums;
     }
-    gp_status status = solve(&problem, costs, options->cut_costs, bounds);
+    gp_status status = solve(&problem, costs, known.cut_costs, bounds);
     problem_free(&problem);
     gp_free(memory_sums);
     return status;

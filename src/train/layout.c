@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "train/plan.h"
 
@@ -177,18 +178,18 @@ done:
 
 gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pipeline_options *pipeline,
                            const gp_optimizer_options *optimizer) {
-    gp_pipeline_options defaults = {0};
+    gp_pipeline_options known;
     gp_status status;
     memset(layout, 0, sizeof *layout);
-    if (!pipeline) pipeline = &defaults;
-    GP_TRY(fill_engine_options(&layout->engine, model, pipeline, optimizer));
-    if (pipeline->schedule_text) {
-        GP_TRY(gp_schedule_parse(&layout->custom, pipeline->schedule_text));
+    GP_TRY(gp_options_read(&known, sizeof known, pipeline, "gp_pipeline_options"));
+    GP_TRY(fill_engine_options(&layout->engine, model, &known, optimizer));
+    if (known.schedule_text) {
+        GP_TRY(gp_schedule_parse(&layout->custom, known.schedule_text));
         layout->engine.custom = layout->custom;
     }
     layout->bounds = gp_allocate_array(layout->engine.stages + 1, sizeof *layout->bounds);
     layout->engine.bounds = layout->bounds;
-    status = layout->bounds ? choose_bounds(layout, pipeline) : GP_OUT_OF_MEMORY;
+    status = layout->bounds ? choose_bounds(layout, &known) : GP_OUT_OF_MEMORY;
     if (status != GP_OK) gp_layout_destroy(layout);
     return status;
 }

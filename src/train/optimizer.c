@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/options.h"
 #include "base/status.h"
 
 static gp_status check_range(const char *key, double value, double low, double high) {
@@ -12,7 +13,7 @@ static gp_status check_range(const char *key, double value, double low, double h
 }
 
 gp_status gp_optimizer_resolve(const gp_optimizer_options *options, gp_optimizer_options *resolved) {
-    *resolved = *options;
+    GP_TRY(gp_options_read(resolved, sizeof *resolved, options, "gp_optimizer_options"));
     if (resolved->lr == 0) resolved->lr = resolved->kind == GP_OPTIMIZER_SGD ? 1e-2 : 1e-3;
     if (resolved->beta1 == 0) resolved->beta1 = 0.9;
     if (resolved->beta2 == 0) resolved->beta2 = 0.999;

@@ -1,5 +1,6 @@
 /* The public profile: what each layer costs by itself, measured on the device that a run would use. */
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "train/plan.h"
 
@@ -27,12 +28,13 @@ done:
 }
 
 gp_status gp_profile_create(gp_profile **profile, const gp_model *model, const gp_pipeline_options *pipeline) {
-    gp_optimizer_options optimizer = {0};
-    gp_pipeline_options unbalanced = pipeline ? *pipeline : (gp_pipeline_options){0};
+    gp_optimizer_options optimizer;
+    gp_pipeline_options unbalanced;
     gp_layout layout = {0};
     *profile = NULL;
+    GP_TRY(gp_options_read(&unbalanced, sizeof unbalanced, pipeline, "gp_pipeline_options"));
     unbalanced.balance = GP_BALANCE_PARAMETERS; /* the cut does not matter here: layers are measured one by one */
-    GP_TRY(gp_optimizer_resolve(&optimizer, &optimizer));
+    GP_TRY(gp_optimizer_resolve(NULL, &optimizer));
     GP_TRY(gp_layout_create(&layout, model, &unbalanced, &optimizer));
     gp_profile *made = gp_allocate(sizeof *made);
     gp_status status = made ? GP_OK : GP_OUT_OF_MEMORY;

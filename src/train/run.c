@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "train/batch.h"
 #include "train/run_directory.h"
@@ -78,13 +79,13 @@ static gp_status loop(run_state *run) {
 
 gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
                          double *validation) {
-    gp_run_options defaults = {0};
-    run_state run = {
-        .trainer = trainer, .dataset = dataset, .options = options ? options : &defaults, .best = INFINITY};
-    gp_status status = GP_OK;
+    gp_run_options known;
+    gp_status status = gp_options_read(&known, sizeof known, options, "gp_run_options");
+    run_state run = {.trainer = trainer, .dataset = dataset, .options = &known, .best = INFINITY};
     run.steps = run.options->steps > 0 ? run.options->steps : 1000;
     run.validation = NAN;
-    if (run.options->out) status = gp_run_directory_open(&run.directory, run.options->out, run.options->keep);
+    if (status == GP_OK && run.options->out)
+        status = gp_run_directory_open(&run.directory, run.options->out, run.options->keep);
     if (status == GP_OK) status = gp_batch_create(&run.batch, dataset, trainer->layout.engine.batch);
     if (status == GP_OK) status = loop(&run);
     gp_batch_destroy(&run.batch);
