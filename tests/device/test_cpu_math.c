@@ -33,7 +33,7 @@ static void check(const walk *w) {
     double worst = 0;
     float where = 0;
     for (uint64_t bits = 0; bits <= 0xFFFFFFFFu; bits += STRIDE) {
-        float x = gp_float_from_bits((uint32_t)bits);
+        float x = gp_f32_of_bits((uint32_t)bits);
         if (x < w->low || x > w->high) continue;
         double error = units(w->fast(x), w->exact((double)x));
         if (error > worst) {
@@ -108,7 +108,7 @@ static void test_dense(void **state) {
     static const float centres[] = {0.34657359f, 1.0f, 0.70710678f, 1.41421356f, -0.34657359f, 10.0f, 4.0f, -87.33654f};
     for (size_t c = 0; c < sizeof centres / sizeof centres[0]; c++) {
         for (uint32_t i = 0; i < 4000; i++) {
-            float x = gp_float_from_bits(gp_float_bits(centres[c]) + i - 2000);
+            float x = gp_f32_of_bits(gp_f32_bits(centres[c]) + i - 2000);
             assert_true(units(gp_fast_expf(x), exp((double)x)) <= 2);
             assert_true(units(gp_fast_tanhf(x), tanh((double)x)) <= 3);
             assert_true(units(gp_fast_erff(x), erf((double)x)) <= 3);

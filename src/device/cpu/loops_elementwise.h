@@ -145,7 +145,7 @@ static void accumulate(gp_dtype dtype, const void *x, float *y, int64_t count) {
 /* 1 / d for 1 <= d < 2^125 within 2 units in the last place: four multiplications after a guess, where a division of a
  * whole vector would hold up the processor for longer than all the rest of the function. */
 GP_INLINE float reciprocal_of(float d) {
-    float y = gp_float_from_bits(0x7EF311C3u - gp_float_bits(d));
+    float y = gp_f32_of_bits(0x7EF311C3u - gp_f32_bits(d));
     y = y * (2.0f - d * y);
     y = y * (2.0f - d * y);
     float rest = 1.0f - d * y;

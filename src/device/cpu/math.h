@@ -10,25 +10,14 @@
 #define GP_DEVICE_CPU_MATH_H
 
 #include <stdint.h>
-#include <string.h>
 
-static inline uint32_t gp_float_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float gp_float_from_bits(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+#include "tensor/bf16.h"
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2: expm1(r), and n as an integer. |x| < 2^16; NaN gives NaN and any n. */
 static inline float gp_fast_exp_reduced(float x, int32_t *n) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which then sits in the low bits */
     float shifted = x * 1.44269504088896341f + magic;
-    *n = (int32_t)(gp_float_bits(shifted) - 0x4B400000u);
+    *n = (int32_t)(gp_f32_bits(shifted) - 0x4B400000u);
     float whole = shifted - magic;
     float r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f; /* the first constant has 15 bits: exact */
     float p = 1.3926326e-3f;
@@ -41,7 +30,7 @@ static inline float gp_fast_exp_reduced(float x, int32_t *n) {
 
 /* 2^n for -126 <= n <= 127. */
 static inline float gp_fast_power_of_two(int32_t n) {
-    return gp_float_from_bits((uint32_t)(n + 127) << 23);
+    return gp_f32_of_bits((uint32_t)(n + 127) << 23);
 }
 
 static inline float gp_fast_expf(float x) {
@@ -67,7 +56,7 @@ static inline float gp_fast_exp_negativef(float x) {
     p = p * r + 4.1666554e-2f;
     p = p * r + 1.6666576e-1f;
     p = p * r + 0.5f;
-    return (1.0f + (r + r * r * p)) * gp_float_from_bits((gp_float_bits(shifted) << 23) + 0x3F800000u);
+    return (1.0f + (r + r * r * p)) * gp_f32_of_bits((gp_f32_bits(shifted) << 23) + 0x3F800000u);
 }
 
 /* exp(x) - 1 without cancellation, for -87 <= x <= 87. */
@@ -81,18 +70,18 @@ static inline float gp_fast_expm1f(float x) {
 }
 
 static inline float gp_fast_tanhf(float x) {
-    uint32_t sign = gp_float_bits(x) & 0x80000000u;
-    float t = gp_float_from_bits(gp_float_bits(x) & 0x7FFFFFFFu);
+    uint32_t sign = gp_f32_bits(x) & 0x80000000u;
+    float t = gp_f32_of_bits(gp_f32_bits(x) & 0x7FFFFFFFu);
     t = t > 10.0f ? 10.0f : t; /* 1 - tanh(10) is 4e-9 */
     float e = gp_fast_expm1f(2.0f * t);
     float y = e / (e + 2.0f);
-    return gp_float_from_bits(gp_float_bits(y) | sign);
+    return gp_f32_of_bits(gp_f32_bits(y) | sign);
 }
 
 /* 1 - exp(-q(|x|)) with q = -log(erfc), which is close to linear near 0. */
 static inline float gp_fast_erff(float x) {
-    uint32_t sign = gp_float_bits(x) & 0x80000000u;
-    float t = gp_float_from_bits(gp_float_bits(x) & 0x7FFFFFFFu);
+    uint32_t sign = gp_f32_bits(x) & 0x80000000u;
+    float t = gp_f32_of_bits(gp_f32_bits(x) & 0x7FFFFFFFu);
     t = t > 4.0f ? 4.0f : t; /* erfc(4) is 1.5e-8 */
     float q = -1.0139773e-7f;
     q = q * t + 2.5587651e-6f;
@@ -106,15 +95,15 @@ static inline float gp_fast_erff(float x) {
     q = q * t + 6.3661957e-1f;
     /* 2 / sqrt(pi) in two parts: its rounding would be seen in every small result */
     float y = -gp_fast_expm1f(-(t * 1.1283791f + t * (t * q + 6.4e-8f)));
-    return gp_float_from_bits((gp_float_bits(y) & 0x7FFFFFFFu) | sign);
+    return gp_f32_of_bits((gp_f32_bits(y) & 0x7FFFFFFFu) | sign);
 }
 
 static inline float gp_fast_logf(float x) {
     float tiny = x < 0x1p-126f ? 1.0f : 0.0f; /* subnormal numbers are scaled into the normal range first */
     float scaled = tiny != 0.0f ? x * 0x1p23f : x;
-    uint32_t bits = gp_float_bits(scaled);
+    uint32_t bits = gp_f32_bits(scaled);
     int32_t exponent = (int32_t)(bits - 0x3F3504F3u) >> 23; /* mantissa in sqrt(1/2) .. sqrt(2) */
-    float f = gp_float_from_bits(bits - ((uint32_t)exponent << 23)) - 1.0f;
+    float f = gp_f32_of_bits(bits - ((uint32_t)exponent << 23)) - 1.0f;
     float n = (float)exponent - 23.0f * tiny;
     float p = 6.9716115e-2f;
     p = p * f - 1.1479734e-1f;
@@ -128,8 +117,8 @@ static inline float gp_fast_logf(float x) {
     float low = n * -2.12194440e-4f + (f * f * f * p - 0.5f * (f * f)); /* ln 2 = 0.693359375 - 2.12194440e-4 */
     float y = n * 0.693359375f + (f + low);
     y = x > 3.40282347e+38f ? x : y;
-    y = x == 0.0f ? -gp_float_from_bits(0x7F800000u) : y;
-    y = x < 0.0f ? gp_float_from_bits(0x7FC00000u) : y;
+    y = x == 0.0f ? -gp_f32_of_bits(0x7F800000u) : y;
+    y = x < 0.0f ? gp_f32_of_bits(0x7FC00000u) : y;
     return x != x ? x : y;
 }
 
