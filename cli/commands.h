@@ -11,8 +11,6 @@ extern const cli_command cli_train, cli_eval, cli_sample, cli_plan, cli_profile,
 const cli_command *const *cli_commands(size_t *count);
 /* NULL when there is none. */
 const cli_command *cli_command_find(const char *name);
-/* The name nearest to an unknown one. */
-const char *cli_command_nearest(const char *name);
 
 /* Options that several commands have. */
 #define CLI_OPTION_SET                                                                                                 \
@@ -24,8 +22,6 @@ const char *cli_command_nearest(const char *name);
 
 void cli_help_program(cli_text *text);
 void cli_help_command(const cli_command *command, cli_text *text);
-void cli_help_config(cli_text *text);
-void cli_help_layers(cli_text *text);
 void cli_help_man_program(cli_text *text);
 void cli_help_man_config(cli_text *text);
 /* False for a shell that is not known. */

@@ -67,7 +67,7 @@ static void add_key(cli_text *text, const cli_key *key) {
     cli_text_free(&accepts);
 }
 
-void cli_help_config(cli_text *text) {
+static void help_config(cli_text *text) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
     cli_text_add(
@@ -87,7 +87,7 @@ static const char *type_word(gp_option_type type) {
     return words[type];
 }
 
-void cli_help_layers(cli_text *text) {
+static void help_layers(cli_text *text) {
     size_t count;
     const gp_layer_info *kinds = gp_layer_kinds(&count);
     cli_text_add(text, "Layers of a model given as a list:  model: {layers: [{linear: {features: 10}}, relu, ...]}\n"
@@ -121,9 +121,9 @@ static gp_status write_topic(const cli_arguments *arguments, cli_text *text) {
     } else if (command) {
         cli_help_command(command, text);
     } else if (strcmp(topic, "config") == 0) {
-        cli_help_config(text);
+        help_config(text);
     } else if (strcmp(topic, "layers") == 0) {
-        cli_help_layers(text);
+        help_layers(text);
     } else if (strcmp(topic, "man") == 0 && strcmp(more, "config") != 0) {
         cli_help_man_program(text);
     } else if (strcmp(topic, "man") == 0) {

@@ -25,7 +25,8 @@ const cli_command *cli_command_find(const char *name) {
     return NULL;
 }
 
-const char *cli_command_nearest(const char *name) {
+/* The name nearest to an unknown one. */
+static const char *nearest_command(const char *name) {
     const char *nearest = commands[0]->name;
     for (size_t i = 1; i < COMMANDS; i++) {
         if (cli_edit_distance(name, commands[i]->name) < cli_edit_distance(name, nearest)) nearest = commands[i]->name;
@@ -50,7 +51,7 @@ static int version(void) {
 
 static int unknown_command(const char *name) {
     cli_message(GP_LOG_ERROR, "there is no command \"%s\"; the nearest one is %s. See gpipe --help", name,
-                cli_command_nearest(name));
+                nearest_command(name));
     return USAGE;
 }
 

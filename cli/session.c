@@ -32,7 +32,8 @@ void cli_batch_destroy(cli_batch *batch) {
 
 /* ---- sessions ---- */
 
-gp_status cli_session_check_types(const cli_session *session) {
+/* Whether inputs and targets of the model are what the data gives. */
+static gp_status check_types(const cli_session *session) {
     gp_type input = gp_model_input_type(session->model), target = gp_model_target_type(session->model);
     gp_type inputs = gp_dataset_input_type(session->dataset), targets = gp_dataset_target_type(session->dataset);
     char wanted[96], found[96];
@@ -63,7 +64,7 @@ static gp_status open_rest(cli_session *session, cli_data_use use) {
     }
     if (status == GP_OK) status = cli_config_vocabulary(&session->config, tokenizer);
     if (status == GP_OK) status = cli_config_model(&session->config, &session->model);
-    if (status == GP_OK && session->dataset) status = cli_session_check_types(session);
+    if (status == GP_OK && session->dataset) status = check_types(session);
     return status;
 }
 

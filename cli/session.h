@@ -25,8 +25,6 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
 /* A trainer without optimizer, for batches of `batch` samples, with the weights of a run. `checkpoint`: "latest",
  * "best", "step-N", or a safetensors file. */
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch);
-/* Whether inputs and targets of the model are what the data gives. */
-gp_status cli_session_check_types(const cli_session *session);
 void cli_session_close(cli_session *session);
 
 /* One mini-batch in host memory; accepts zeroed tensors when destroyed. */

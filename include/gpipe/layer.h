@@ -44,8 +44,6 @@ GP_API void gp_builder_push(gp_builder *builder, const char *scope);
 GP_API void gp_builder_pop(gp_builder *builder);
 /* f32 or bf16: the dtype that activations have. */
 GP_API gp_dtype gp_builder_dtype(const gp_builder *builder);
-/* The graph that this builder adds to. */
-GP_API gp_graph *gp_builder_graph(const gp_builder *builder);
 
 /* Skips: keeps `value` under `name` for later layers, which get it with gp_builder_recall. Kept twice under one name,
  * kept and never recalled, or recalled and never kept: an error of gp_model_finish that names the layer. A value may be

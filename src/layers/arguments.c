@@ -69,7 +69,7 @@ static size_t place_of(const gp_arguments *arguments, const char *key) {
     return i;
 }
 
-bool gp_argument_given(const gp_arguments *arguments, const char *key) {
+static bool is_given(const gp_arguments *arguments, const char *key) {
     return arguments->given[place_of(arguments, key)] != NULL;
 }
 
@@ -123,6 +123,6 @@ gp_status gp_argument_choice(const gp_arguments *arguments, const char *key, con
 }
 
 gp_status gp_argument_init(const gp_arguments *arguments, const char *key, gp_weight_init *init) {
-    init->given = gp_argument_given(arguments, key);
+    init->given = is_given(arguments, key);
     return init->given ? gp_argument_number(arguments, key, 0, 1e6, &init->deviation) : GP_OK;
 }

@@ -71,10 +71,6 @@ gp_dtype gp_builder_dtype(const gp_builder *builder) {
     return builder->dtype;
 }
 
-gp_graph *gp_builder_graph(const gp_builder *builder) {
-    return builder->graph;
-}
-
 static gp_kept *find_kept(const gp_builder *builder, const char *name) {
     for (size_t i = 0; i < builder->kept_count; i++) {
         if (strcmp(builder->kept[i].name, name) == 0) return &builder->kept[i];

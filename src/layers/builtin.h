@@ -22,7 +22,6 @@ gp_status gp_argument_number(const gp_arguments *arguments, const char *key, dou
 bool gp_argument_boolean(const gp_arguments *arguments, const char *key);
 /* "" when there is neither value nor default; owned by the caller of gp_layer_create_builtin. */
 const char *gp_argument_text(const gp_arguments *arguments, const char *key);
-bool gp_argument_given(const gp_arguments *arguments, const char *key);
 /* Place of the value among `choices`; GP_INVALID with the nearest one in the message. */
 gp_status gp_argument_choice(const gp_arguments *arguments, const char *key, const char *const *choices, size_t count,
                              int *value);
@@ -56,8 +55,6 @@ gp_status gp_argument_init(const gp_arguments *arguments, const char *key, gp_we
 gp_value gp_build_linear(gp_builder *builder, const char *scope, gp_value x, int64_t features, bool bias,
                          gp_weight_init init, const char *tie);
 
-/* x plus learned rows table[context, width] in `scope` (NULL: none), one for each position. */
-gp_value gp_build_positions(gp_builder *builder, const char *scope, gp_value x, int64_t context, double deviation);
 /* x plus sines and cosines of the position (sinusoid.c). */
 gp_value gp_build_sinusoid(gp_value x);
 

@@ -31,7 +31,8 @@ static gp_value build_embedding(gp_builder *builder, const char *scope, gp_value
     return gp_embedding(table, indices, gp_builder_dtype(builder));
 }
 
-gp_value gp_build_positions(gp_builder *builder, const char *scope, gp_value x, int64_t context, double deviation) {
+/* x plus learned rows table[context, width] in `scope` (NULL: none), one for each position. */
+static gp_value build_positions(gp_builder *builder, const char *scope, gp_value x, int64_t context, double deviation) {
     if (!gp_value_valid(x)) return gp_none();
     gp_shape shape = gp_value_type(x).shape;
     if (shape.rank != 3)
@@ -57,13 +58,13 @@ static gp_value embedding_forward(const void *self, gp_builder *builder, gp_valu
 static gp_value positions_forward(const void *self, gp_builder *builder, gp_value input) {
     const positions *layer = self;
     if (layer->sinusoidal) return gp_build_sinusoid(input);
-    return gp_build_positions(builder, NULL, input, layer->context, layer->deviation);
+    return build_positions(builder, NULL, input, layer->context, layer->deviation);
 }
 
 static gp_value text_embedding_forward(const void *self, gp_builder *builder, gp_value input) {
     const text_embedding *layer = self;
     gp_value x = build_embedding(builder, "token", input, &layer->token);
-    x = gp_build_positions(builder, "position", x, layer->context, layer->token.deviation);
+    x = build_positions(builder, "position", x, layer->context, layer->token.deviation);
     return layer->dropout > 0 ? gp_dropout(x, layer->dropout) : x;
 }
 

@@ -158,7 +158,3 @@ size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses) {
     if (uses) *uses = model->uses;
     return model->use_count;
 }
-
-const gp_loss *gp_model_loss(const gp_model *model) {
-    return &model->loss;
-}

@@ -29,7 +29,6 @@ typedef struct gp_parameter_use {
 size_t gp_model_ports(const gp_model *model, const gp_port **ports);
 /* Sorted by (layer, order of declaration). Valid after gp_model_finish. */
 size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses);
-const gp_loss *gp_model_loss(const gp_model *model);
 
 /* The weight of samples first..first+count-1 in the mean loss: tokens that are not ignored (or the sum of `weights`),
  * or samples. targets: host tensor, batch first; weights: host f32 tensor or NULL. */

@@ -162,7 +162,6 @@ void gp_worker_release(gp_worker *worker);
 gp_status gp_worker_train(gp_worker *worker, bool check);
 gp_status gp_worker_evaluate(gp_worker *worker);
 gp_status gp_worker_forward(gp_worker *worker);
-double gp_worker_sum_losses(gp_worker *worker);
 bool gp_worker_fault_is_earlier(const gp_worker_fault *a, const gp_worker_fault *b);
 
 /* worker_update.c */

@@ -274,6 +274,18 @@ static void set_loss_gradient(gp_worker *worker) {
                                       (gp_type){.dtype = GP_F32});
 }
 
+static double sum_losses(gp_worker *worker) {
+    double sum = 0;
+    gp_device *device = worker->device;
+    if (!worker->stage->is_last) return 0;
+    for (int i = 0; i < worker->engine->command.micro_batches; i++) {
+        const char *cell = (const char *)worker->scalars + (size_t)i * gp_worker_loss_bytes(worker);
+        device->class->download(device, &worker->losses[i], cell, (gp_type){.dtype = GP_F32});
+        sum += (double)worker->losses[i];
+    }
+    return sum;
+}
+
 gp_status gp_worker_train(gp_worker *worker, bool check) {
     const gp_command *command = &worker->engine->command;
     size_t count;
@@ -293,20 +305,8 @@ gp_status gp_worker_train(gp_worker *worker, bool check) {
             GP_TRY(run_backward(worker, actions[a], check));
         }
     }
-    if (!check) worker->loss = gp_worker_sum_losses(worker);
+    if (!check) worker->loss = sum_losses(worker);
     return GP_OK;
-}
-
-double gp_worker_sum_losses(gp_worker *worker) {
-    double sum = 0;
-    gp_device *device = worker->device;
-    if (!worker->stage->is_last) return 0;
-    for (int i = 0; i < worker->engine->command.micro_batches; i++) {
-        const char *cell = (const char *)worker->scalars + (size_t)i * gp_worker_loss_bytes(worker);
-        device->class->download(device, &worker->losses[i], cell, (gp_type){.dtype = GP_F32});
-        sum += (double)worker->losses[i];
-    }
-    return sum;
 }
 
 /* One micro-batch without gradients; the stash is not kept, so that all use the same. */
@@ -346,7 +346,7 @@ static gp_status run_all_inference(gp_worker *worker, gp_stage_program which) {
 
 gp_status gp_worker_evaluate(gp_worker *worker) {
     GP_TRY(run_all_inference(worker, GP_STAGE_EVALUATE));
-    worker->loss = gp_worker_sum_losses(worker);
+    worker->loss = sum_losses(worker);
     return GP_OK;
 }
 

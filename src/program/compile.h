@@ -94,11 +94,6 @@ typedef struct gp_compiler {
     size_t storage_count, storage_capacity;
 } gp_compiler;
 
-/* Whether the node has no kernel because its result is its input's memory. */
-static inline bool gp_is_view(const gp_node *node) {
-    return node->id == GP_OP_RESHAPE || node->id == GP_OP_ALIAS;
-}
-
 /* Fills root, nodes, late, late_begin, segments. */
 gp_status gp_compile_order(gp_compiler *compiler);
 /* Fills drafts and storages. */

@@ -5,6 +5,11 @@
 #include "base/status.h"
 #include "program/compile.h"
 
+/* Whether the node has no kernel because its result is its input's memory. */
+static bool is_view(const gp_node *node) {
+    return node->id == GP_OP_RESHAPE || node->id == GP_OP_ALIAS;
+}
+
 static gp_status find_roots(gp_compiler *c) {
     const gp_graph *graph = c->graph;
     c->root = gp_allocate_array((size_t)graph->value_count, sizeof *c->root);
@@ -12,7 +17,7 @@ static gp_status find_roots(gp_compiler *c) {
     for (int32_t v = 0; v < graph->value_count; v++) {
         int32_t maker = graph->values[v].node;
         c->root[v] = v;
-        if (maker >= 0 && gp_is_view(&graph->nodes[maker])) c->root[v] = c->root[graph->nodes[maker].inputs[0]];
+        if (maker >= 0 && is_view(&graph->nodes[maker])) c->root[v] = c->root[graph->nodes[maker].inputs[0]];
     }
     return GP_OK;
 }
@@ -49,7 +54,7 @@ static gp_status slice(gp_compiler *c) {
 static void drop_views(gp_compiler *c) {
     size_t kept = 0;
     for (size_t i = 0; i < c->node_count; i++) {
-        if (!gp_is_view(&c->graph->nodes[c->nodes[i]])) c->nodes[kept++] = c->nodes[i];
+        if (!is_view(&c->graph->nodes[c->nodes[i]])) c->nodes[kept++] = c->nodes[i];
     }
     c->node_count = kept;
 }

@@ -1,6 +1,5 @@
 /* Plan and measurement side by side: tables for people, JSON for machines (report.json). */
-#include "train/report.h"
-
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +42,9 @@ static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_
     return object;
 }
 
-json_t *gp_plan_json(const gp_plan *plan, const gp_worker_report *reports, double bubble, double step_seconds) {
+/* The plan as a JSON object (a new reference); `reports` (NULL: none) adds "measured" beside each figure. NULL: no
+ * memory. */
+static json_t *plan_json(const gp_plan *plan, const gp_worker_report *reports, double bubble, double step_seconds) {
     json_t *workers = json_array();
     for (size_t w = 0; w < plan->worker_count; w++) {
         json_array_append_new(workers, worker_json(&plan->workers[w], w, reports ? &reports[w] : NULL));
@@ -55,7 +56,8 @@ json_t *gp_plan_json(const gp_plan *plan, const gp_worker_report *reports, doubl
                      (json_int_t)plan->limit, "fits", (int)plan->fits, "workers", workers);
 }
 
-gp_status gp_json_text(json_t *object, char **text) {
+/* The object as indented text; GP_OUT_OF_MEMORY when it is NULL. Takes the reference. */
+static gp_status json_text(json_t *object, char **text) {
     char *dumped = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(object);
     *text = dumped ? gp_format_text("%s\n", dumped) : NULL;
@@ -119,7 +121,7 @@ static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
 }
 
 gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
-    if (json) return gp_json_text(gp_plan_json(plan, NULL, 0, 0), text);
+    if (json) return json_text(plan_json(plan, NULL, 0, 0), text);
     text_page page = {0};
     char limit[16];
     add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s\n", "worker", "layers", "parameters", "weights",
@@ -154,7 +156,7 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
     *text = NULL;
     if (!reports) return GP_OUT_OF_MEMORY;
     gp_status status = gp_trainer_report(trainer, reports, &bubble, &seconds);
-    if (status == GP_OK && json) status = gp_json_text(gp_plan_json(plan, reports, bubble, seconds), text);
+    if (status == GP_OK && json) status = json_text(plan_json(plan, reports, bubble, seconds), text);
     if (status == GP_OK && !json) {
         text_page page = {0};
         add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %9s %9s %9s %8s\n", "stage", "layers", "parameters", "planned",
