@@ -1,6 +1,9 @@
 /* What all devices share: choosing one, counting its memory against a limit, and what an update keeps. */
 #include "device/device.h"
 
+#include <string.h>
+
+#include "base/memory.h"
 #include "base/status.h"
 
 static size_t padded(size_t bytes) {
@@ -18,6 +21,16 @@ gp_status gp_device_create(gp_device **device, const gp_device_options *options)
     }
     return gp_error(GP_INVALID, "unknown type of device: %d (cpu is %d, reference is %d)", (int)type,
                     (int)GP_DEVICE_CPU, (int)GP_DEVICE_REFERENCE);
+}
+
+gp_status gp_kernel_copy_attributes(const gp_kernel_desc *desc, void **attributes) {
+    size_t size = desc->op->attributes_size;
+    *attributes = NULL;
+    if (size == 0 || !desc->attributes) return GP_OK;
+    *attributes = gp_allocate(size);
+    if (!*attributes) return GP_OUT_OF_MEMORY;
+    memcpy(*attributes, desc->attributes, size);
+    return GP_OK;
 }
 
 void gp_device_destroy(gp_device *device) {

@@ -121,6 +121,10 @@ gp_status gp_device_allocate(gp_device *device, size_t bytes, void **memory);
 void gp_device_release(gp_device *device, void *memory, size_t bytes); /* memory may be NULL */
 void gp_device_destroy(gp_device *device);                             /* accepts NULL */
 
+/* For implementations: the device's own copy of desc->attributes, freed with gp_free; NULL when there are none. Errors:
+ * GP_OUT_OF_MEMORY. */
+gp_status gp_kernel_copy_attributes(const gp_kernel_desc *desc, void **attributes);
+
 /* The devices. `options` may be NULL. */
 gp_status gp_device_create_cpu(gp_device **device, const gp_device_options *options);
 gp_status gp_device_create_reference(gp_device **device, const gp_device_options *options);

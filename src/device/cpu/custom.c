@@ -1,7 +1,5 @@
 /* A user's own operation: its kernel computes in f32 on the host, so bf16 operands are converted around it, in the
  * kernel's workspace. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/kernel.h"
@@ -68,15 +66,6 @@ static gp_type seen_type(gp_type type, gp_dtype *dtype, size_t *offset, size_t *
     return type;
 }
 
-static gp_status copy_attributes(custom_kernel *kernel, const gp_kernel_desc *desc) {
-    size_t size = desc->op->attributes_size;
-    if (!size || !desc->attributes) return GP_OK;
-    kernel->attributes = gp_allocate(size);
-    if (!kernel->attributes) return GP_OUT_OF_MEMORY;
-    memcpy(kernel->attributes, desc->attributes, size);
-    return GP_OK;
-}
-
 gp_status gp_cpu_custom_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel) {
     (void)device;
     if (!desc->op->kernel) {
@@ -87,7 +76,7 @@ gp_status gp_cpu_custom_create(gp_cpu_device *device, const gp_kernel_desc *desc
     made->kernel.run = custom_run;
     made->kernel.destroy = custom_destroy;
     made->op = desc->op;
-    gp_status status = copy_attributes(made, desc);
+    gp_status status = gp_kernel_copy_attributes(desc, &made->attributes);
     if (status != GP_OK) {
         custom_destroy(&made->kernel);
         return status;

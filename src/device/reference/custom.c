@@ -1,7 +1,5 @@
 /* A user's own operation on the reference device: its double-precision form where it has one, else its f32 kernel with
  * conversions around it, in the kernel's workspace. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/reference/reference.h"
@@ -87,13 +85,10 @@ gp_status gp_reference_custom_create(const gp_kernel_desc *desc, gp_kernel **ker
     for (int i = 0; i < desc->output_count; i++) {
         made->outputs[i] = seen_type(made, desc->outputs[i]);
     }
-    if (desc->op->attributes_size) {
-        made->attributes = gp_allocate(desc->op->attributes_size);
-        if (!made->attributes) {
-            custom_destroy(&made->kernel);
-            return GP_OUT_OF_MEMORY;
-        }
-        memcpy(made->attributes, desc->attributes, desc->op->attributes_size);
+    gp_status status = gp_kernel_copy_attributes(desc, &made->attributes);
+    if (status != GP_OK) {
+        custom_destroy(&made->kernel);
+        return status;
     }
     *kernel = &made->kernel;
     return GP_OK;

@@ -96,15 +96,6 @@ static void reference_kernel_destroy(gp_kernel *base) {
     gp_free(kernel);
 }
 
-static gp_status copy_attributes(reference_kernel *kernel, const gp_kernel_desc *desc) {
-    size_t size = desc->op->attributes_size;
-    if (!size || !desc->attributes) return GP_OK;
-    kernel->attributes = gp_allocate(size);
-    if (!kernel->attributes) return GP_OUT_OF_MEMORY;
-    memcpy(kernel->attributes, desc->attributes, size);
-    return GP_OK;
-}
-
 gp_status gp_reference_kernel_create(gp_device *device, const gp_kernel_desc *desc, gp_kernel **kernel) {
     (void)device;
     *kernel = NULL;
@@ -124,7 +115,7 @@ gp_status gp_reference_kernel_create(gp_device *device, const gp_kernel_desc *de
     for (int i = 0; i < made->output_count; i++) {
         if (accumulates(made, i)) made->kernel.workspace += padded_bytes(made->outputs[i]);
     }
-    gp_status status = copy_attributes(made, desc);
+    gp_status status = gp_kernel_copy_attributes(desc, &made->attributes);
     if (status != GP_OK) {
         reference_kernel_destroy(&made->kernel);
         return status;
