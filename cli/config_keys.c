@@ -1,7 +1,6 @@
 /* One row a key. Later work adds rows and does not rename them. */
 #include "config_keys.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,4 @@
 /* Manual pages, made of the same tables as the help texts. */
-#include <string.h>
-
 #include "commands.h"
 #include "config_keys.h"
 #include "gpipe/layer.h"

@@ -1,6 +1,4 @@
 /* gpipe plan: partition, memory and predicted time of each worker, without training. */
-#include <stdio.h>
-
 #include "commands.h"
 #include "message.h"
 #include "session.h"

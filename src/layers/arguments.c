@@ -1,8 +1,5 @@
 /* Options of built-in layers: checked against the table, read with their defaults. */
-#include <float.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * The scope of a layer inside is its kind when no sibling has the same kind, else the kind with its number among those
  * of the kind, from 0: linear0, relu, linear1. So a layer without parameters can be put in or taken out, and the names
  * of the others' parameters stay. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"

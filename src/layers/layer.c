@@ -1,6 +1,4 @@
 /* Instances of layer classes. */
-#include <stdlib.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "layers/structure.h"

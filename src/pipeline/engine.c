@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/status.h"
 #include "pipeline/worker.h"
 

@@ -1,6 +1,5 @@
 /* Lowering: a schedule of computations becomes one with the sends and receives that they need. A pass of its own, so
  * that generators and files speak of computations only. */
-#include "base/memory.h"
 #include "base/status.h"
 #include "pipeline/schedule.h"
 

@@ -1,7 +1,6 @@
 /* The text form of schedules, in and out. The text comes from a user's file, so reading is careful: every number is
  * bounded while its digits are read, memory grows with the text only, and an error shows line, column and a short,
  * printable piece. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

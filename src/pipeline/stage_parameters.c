@@ -1,7 +1,5 @@
 /* What happens to a stage's parameters outside its programs: initial values, reading and writing, the update, and the
  * packed forms that follow every change. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "pipeline/stage.h"

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "base/status.h"
 
 /* ---- commands ---- */

@@ -1,7 +1,6 @@
 /* Shapes and types: comparison, sizes, and how they are written in messages. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "gpipe/tensor.h"

@@ -1,5 +1,4 @@
 /* Evaluation through the same stages as training, without dropout. */
-#include "base/memory.h"
 #include "base/status.h"
 #include "train/batch.h"
 #include "train/trainer.h"

@@ -1,5 +1,4 @@
 /* How a model is laid over workers: checks of the options, the costs that are balanced, the partition. */
-#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"

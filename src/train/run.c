@@ -1,7 +1,6 @@
 /* A whole run: steps, evaluations on the way, checkpoints, the report at the end. */
 #include <math.h>
 
-#include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "train/batch.h"

@@ -1,6 +1,4 @@
 /* Embedding: rows of a table picked by indices, and the gradient that adds into the rows. */
-#include <inttypes.h>
-
 #include "graph/ops/ops_internal.h"
 
 static gp_status embedding_infer(const gp_op_call *call, gp_type *outputs) {

@@ -3,8 +3,6 @@
  *
  * One thread sends and one receives, so each side has its own counters; what passes between them is the count of
  * committed messages (sender to receiver) and a flag per slot (receiver to sender). */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "world/threads/threads.h"
