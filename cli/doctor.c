@@ -37,12 +37,12 @@ static void diagnose(diagnosis *d) {
     } else if (!m->avx512) {
         warn(d, "no AVX-512: own kernels are those for AVX2");
     }
-    if (!m->amx_bf16) warn(d, "no AMX: device.precision bf16 saves memory, not time (%s)", m->bf16_route);
+    if (!m->amx_bf16) warn(d, "no AMX: device.precision bf16 saves memory, not time; its products: %s", m->bf16_route);
     if (m->amx_bf16 && s->product_bf16 < 1.5 * s->product_f32)
         warn(d, "bf16 products run at %.2f times the speed of f32; AMX should give 3 times or more",
              s->product_bf16 / s->product_f32);
     if (s->product_f32 < 0.5 * s->peak_f32)
-        warn(d, "f32 products reach %.0f%% of the processor's peak; 75%% or more is normal",
+        warn(d, "f32 products reach %.0f%% of the processor's peak; 75%% or more is normal on an idle machine",
              100 * s->product_f32 / s->peak_f32);
     if (m->cores < 2) warn(d, "one core: partitions take turns, a pipeline gains memory and no time");
     if (s->copy > 0 && s->copy < 4e9) warn(d, "memory is slow: %.1f GB/s", 1e-9 * s->copy);

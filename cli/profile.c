@@ -13,11 +13,11 @@ static double rate(const gp_profile_layer *layer) {
 
 static void print_table(const gp_profile *profile, const gp_model *model) {
     gp_profile_layer sum = {0};
-    printf("%5s  %-16s %12s %11s %11s %11s %10s %10s\n", "layer", "kind", "parameters", "forward ms", "recompute",
-           "backward", "GFLOP", "GFLOP/s");
+    printf("%5s  %-16s %12s %11s %12s %11s %10s %10s\n", "layer", "kind", "parameters", "forward ms", "recompute ms",
+           "backward ms", "GFLOP", "GFLOP/s");
     for (size_t i = 0; i < profile->layer_count; i++) {
         const gp_profile_layer *layer = &profile->layers[i];
-        printf("%5zu  %-16s %12lld %11.3f %11.3f %11.3f %10.4g %10.4g\n", i, gp_model_layer_kind(model, i),
+        printf("%5zu  %-16s %12lld %11.3f %12.3f %11.3f %10.4g %10.4g\n", i, gp_model_layer_kind(model, i),
                (long long)layer->parameters, 1e3 * layer->forward, 1e3 * layer->recompute, 1e3 * layer->backward,
                1e-9 * layer->flops, 1e-9 * rate(layer));
         sum.forward += layer->forward;
@@ -26,7 +26,7 @@ static void print_table(const gp_profile *profile, const gp_model *model) {
         sum.flops += layer->flops;
         sum.parameters += layer->parameters;
     }
-    printf("%5s  %-16s %12lld %11.3f %11.3f %11.3f %10.4g %10.4g\n", "", "together", (long long)sum.parameters,
+    printf("%5s  %-16s %12lld %11.3f %12.3f %11.3f %10.4g %10.4g\n", "", "together", (long long)sum.parameters,
            1e3 * sum.forward, 1e3 * sum.recompute, 1e3 * sum.backward, 1e-9 * sum.flops, 1e-9 * rate(&sum));
     printf("for a micro-batch of %lld samples\n", (long long)profile->micro_batch);
 }

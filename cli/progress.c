@@ -30,13 +30,13 @@ static const char *duration(double seconds, char *text, size_t size) {
 static const char *rate(double value, char *text, size_t size) {
     const char *unit = value >= 1e6 ? "M" : value >= 1e3 ? "k" : "";
     double scaled = value >= 1e6 ? value / 1e6 : value >= 1e3 ? value / 1e3 : value;
-    snprintf(text, size, "%.3g%s", scaled, unit);
+    snprintf(text, size, "%.*f%s", scaled < 10 ? 2 : scaled < 100 ? 1 : 0, scaled, unit);
     return text;
 }
 
 void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan) {
-    *progress = (cli_progress){.steps = steps, .skips = skips, .last_step = now()};
-    progress->last_line = progress->last_step;
+    *progress = (cli_progress){.steps = steps, .skips = skips, .started = now()};
+    progress->last_line = progress->started;
     for (size_t w = 0; w < plan->worker_count; w++) {
         if (plan->workers[w].bytes.total > progress->memory) progress->memory = plan->workers[w].bytes.total;
     }
@@ -46,17 +46,17 @@ static double smooth(double average, double value, bool first) {
     return first ? value : average + newest * (value - average);
 }
 
-static void measure(cli_progress *progress, const gp_step_metrics *metrics, double time) {
+static void measure(cli_progress *progress, const gp_step_metrics *metrics) {
     double seconds = metrics->seconds > 0 ? metrics->seconds : 1e-9;
-    progress->step_seconds = smooth(progress->step_seconds, time - progress->last_step, metrics->step <= 2);
     progress->tokens_per_second =
         smooth(progress->tokens_per_second, (double)metrics->tokens / seconds, metrics->step <= 2);
-    progress->last_step = time;
 }
 
-static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, char *line, size_t size) {
+/* What is left goes by the whole run so far, evaluations included: the newest step alone would make it jump. */
+static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, double time, char *line,
+                    size_t size) {
     char tokens[16], left[24], memory[16];
-    double remaining = progress->step_seconds * (double)(progress->steps - metrics->step);
+    double remaining = (time - progress->started) / (double)metrics->step * (double)(progress->steps - metrics->step);
     snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s  %s left", (long long)metrics->step,
              (long long)progress->steps, metrics->loss, rate(progress->tokens_per_second, tokens, sizeof tokens),
              100 * metrics->bubble, gp_bytes_format(progress->memory, memory, sizeof memory),
@@ -66,8 +66,8 @@ static void line_of(const cli_progress *progress, const gp_step_metrics *metrics
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation) {
     double time = now();
     char line[256];
-    measure(progress, metrics, time);
-    line_of(progress, metrics, line, sizeof line);
+    measure(progress, metrics);
+    line_of(progress, metrics, time, line, sizeof line);
     if (!metrics->finite && progress->skips)
         cli_message(GP_LOG_WARNING, "step %lld: not finite, no update is made: %s", (long long)metrics->step,
                     metrics->fault);

@@ -8,10 +8,9 @@ typedef struct cli_progress {
     int64_t steps;
     bool skips;       /* a step that is not finite is passed over, not the end */
     size_t memory;    /* of the worker that needs most */
-    double last_step; /* seconds of the clock */
+    double started;   /* seconds of the clock */
     double last_line; /* when a line was last written */
     double last_drawn;
-    double step_seconds;      /* smoothed, evaluations and all else included */
     double tokens_per_second; /* smoothed */
 } cli_progress;
 

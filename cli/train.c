@@ -3,8 +3,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -50,8 +48,9 @@ static void describe_machine(const cli_config *config) {
                 machine.kernels, machine.bf16_route);
     int64_t wanted = s->pipeline.partitions * s->device.threads;
     if (wanted > machine.cores)
-        cli_message(GP_LOG_WARNING, "%lld workers of %lld threads share %d cores: they will take turns",
-                    (long long)s->pipeline.partitions, (long long)s->device.threads, machine.cores);
+        cli_message(GP_LOG_WARNING, "%lld workers of %lld thread%s each share %d core%s: they will take turns",
+                    (long long)s->pipeline.partitions, (long long)s->device.threads, s->device.threads == 1 ? "" : "s",
+                    machine.cores, machine.cores == 1 ? "" : "s");
     if (s->device.type == GP_DEVICE_REFERENCE)
         cli_message(GP_LOG_WARNING, "device.type is reference: plain loops in double precision, for checking only");
     if (s->device.precision == 1 && !machine.amx_bf16)

@@ -115,7 +115,7 @@ static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
     add(page, "%6zu  %-9s %12lld %10s %10s %10s %10s %10s %10s %10s", w, layers, (long long)worker->parameters,
         human(bytes->parameters, a), human(bytes->gradients, b), human(bytes->optimizer, c), human(bytes->stash, d),
         human(bytes->workspace, e), human(bytes->communication, f), human(bytes->total, g));
-    if (plan->step_seconds > 0) add(page, " %9.4g s", worker->seconds);
+    if (plan->step_seconds > 0) add(page, " %10.2f", 1e3 * worker->seconds);
     if (plan->limit && bytes->total > plan->limit) add(page, "  over the limit");
     add(page, "\n");
 }
@@ -126,13 +126,13 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     char limit[16];
     add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s\n", "worker", "layers", "parameters", "weights",
         "gradients", "optimizer", "stash", "workspace", "messages", "total",
-        plan->step_seconds > 0 ? "       busy" : "");
+        plan->step_seconds > 0 ? "    busy ms" : "");
     for (size_t w = 0; w < plan->worker_count; w++) {
         add_plan_row(&page, plan, w);
     }
     add(&page, "parameters %lld, bubble %.2f%% (formula %.2f%%)", (long long)plan->parameters, 100 * plan->bubble,
         100 * plan->bubble_formula);
-    if (plan->step_seconds > 0) add(&page, ", step %.4g s", plan->step_seconds);
+    if (plan->step_seconds > 0) add(&page, ", step %.2f ms", 1e3 * plan->step_seconds);
     if (plan->limit)
         add(&page, ", limit %s a worker: %s", human(plan->limit, limit), plan->fits ? "fits" : "does NOT fit");
     add(&page, "\n");
@@ -143,7 +143,7 @@ static void add_report_row(text_page *page, const gp_plan_worker *worker, const 
     char planned[16], measured[16], layers[32];
     double busy = report->forward + report->recompute + report->backward;
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
-    add(page, "%5zu  %-9s %12lld %11s %11s %9.2f %9.2f %9.2f %9.2f %9.2f %7.2f%%\n", w, layers,
+    add(page, "%5zu  %-9s %12lld %11s %11s %9.2f %9.2f %10.2f %10.2f %9.2f %7.2f%%\n", w, layers,
         (long long)worker->parameters, human(worker->bytes.total, planned), human(report->bytes, measured),
         1e3 * worker->seconds, 1e3 * busy, 1e3 * report->recompute, 1e3 * report->update, 1e3 * report->wait,
         100 * report->bubble);
@@ -159,8 +159,8 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
     if (status == GP_OK && json) status = json_text(plan_json(plan, reports, bubble, seconds), text);
     if (status == GP_OK && !json) {
         text_page page = {0};
-        add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %9s %9s %9s %8s\n", "stage", "layers", "parameters", "planned",
-            "measured", "plan ms", "busy ms", "recomp.", "update", "wait", "idle");
+        add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %10s %10s %9s %8s\n", "stage", "layers", "parameters", "planned",
+            "measured", "plan ms", "busy ms", "recomp ms", "update ms", "wait ms", "idle");
         for (size_t w = 0; w < plan->worker_count; w++) {
             add_report_row(&page, &plan->workers[w], &reports[w], w);
         }
