@@ -4,6 +4,7 @@
  *
  *   bench-gpt2-step [--batch=4] [--context=256] [--steps=5] [--threads=1] [--layers=12] [--f32] [--json] */
 #include <stdio.h>
+#include <time.h>
 
 #include "common.h"
 
@@ -12,7 +13,7 @@ enum { PRECISIONS = 2, MOST_STEPS = 100 };
 typedef struct contender {
     const char *name;
     gp_trainer *trainer;
-    double seconds[MOST_STEPS], share[MOST_STEPS];
+    double seconds[MOST_STEPS], busy[MOST_STEPS], share[MOST_STEPS];
     size_t bytes;
 } contender;
 
@@ -28,10 +29,18 @@ static void start(contender *one, const gp_model *model, gp_dtype precision, int
     one->bytes = gp_trainer_plan(one->trainer)->workers[0].bytes.total;
 }
 
-static double step(contender *one, const gp_tensor *inputs, const gp_tensor *targets) {
+static double processor_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* One step; its wall seconds and its processor seconds by thread. */
+static double step(contender *one, const gp_tensor *inputs, const gp_tensor *targets, int threads, double *busy) {
     gp_step_metrics metrics;
-    double before = bench_seconds();
+    double before = bench_seconds(), processor = processor_seconds();
     bench_check(gp_trainer_step(one->trainer, inputs, targets, NULL, &metrics), "step");
+    *busy = (processor_seconds() - processor) / threads;
     return bench_seconds() - before;
 }
 
@@ -51,15 +60,15 @@ int main(int count, char **arguments) {
     double flops = 6.0 * (double)gp_model_parameter_count(model) * (double)(batch * context);
     for (int c = 0; c < contenders; c++) {
         start(&run[c], model, c == 0 ? GP_F32 : GP_BF16, batch, threads);
-        step(&run[c], &inputs, &targets); /* warms up */
+        step(&run[c], &inputs, &targets, threads, &run[c].busy[0]); /* warms up */
     }
     for (int s = 0; s < steps; s++) {
         gp_machine_speed speed;
         bench_check(gp_machine_measure(&speed, 0.3), "peak");
         peaks[s] = speed.peak_f32 * threads;
         for (int c = 0; c < contenders; c++) {
-            run[c].seconds[s] = step(&run[c], &inputs, &targets);
-            run[c].share[s] = flops / run[c].seconds[s] / peaks[s];
+            run[c].seconds[s] = step(&run[c], &inputs, &targets, threads, &run[c].busy[s]);
+            run[c].share[s] = flops / run[c].busy[s] / peaks[s];
         }
     }
     bool json = bench_flag(count, arguments, "json");
@@ -68,20 +77,23 @@ int main(int count, char **arguments) {
         printf("GPT-2, %lld parameters, batch %lld x %lld, %d thread%s, f32 peak %.0f GFLOP/s\n",
                (long long)gp_model_parameter_count(model), (long long)batch, (long long)context, threads,
                threads == 1 ? "" : "s", 1e-9 * bench_median(peaks, (size_t)steps));
-        printf("%-6s %10s %10s %14s %10s\n", "", "s/step", "tokens/s", "of f32 peak", "memory");
+        printf("%-6s %10s %12s %10s %14s %10s\n", "", "s/step", "processor s", "tokens/s", "of f32 peak", "memory");
     }
     for (int c = 0; c < contenders; c++) {
         double seconds = bench_median(run[c].seconds, (size_t)steps), share = bench_median(run[c].share, (size_t)steps);
-        double tokens = (double)(batch * context) / seconds;
+        double tokens = (double)(batch * context) / seconds, busy = bench_median(run[c].busy, (size_t)steps);
         char memory[16];
         gp_bytes_format(run[c].bytes, memory, sizeof memory);
         if (json)
             printf("{\"bench\": \"gpt2-step\", \"precision\": \"%s\", \"batch\": %lld, \"context\": %lld, \"threads\": "
                    "%d, "
-                   "\"seconds\": %.6g, \"tokens_per_second\": %.6g, \"share_of_f32_peak\": %.4g, \"bytes\": %zu}\n",
-                   run[c].name, (long long)batch, (long long)context, threads, seconds, tokens, share, run[c].bytes);
+                   "\"seconds\": %.6g, \"processor_seconds\": %.6g, \"tokens_per_second\": %.6g, "
+                   "\"share_of_f32_peak\": %.4g, \"bytes\": %zu}\n",
+                   run[c].name, (long long)batch, (long long)context, threads, seconds, busy, tokens, share,
+                   run[c].bytes);
         else
-            printf("%-6s %10.3f %10.1f %13.1f%% %10s\n", run[c].name, seconds, tokens, 100 * share, memory);
+            printf("%-6s %10.3f %12.3f %10.1f %13.1f%% %10s\n", run[c].name, seconds, busy, tokens, 100 * share,
+                   memory);
         gp_trainer_destroy(run[c].trainer);
     }
     gp_tensor_destroy(&inputs);
