@@ -29,14 +29,15 @@ typedef struct gp_init {
 } gp_init;
 
 typedef struct gp_parameter_options {
+    size_t size; /* sizeof, or 0 */
     gp_init init;
     bool no_decay;   /* excluded from weight decay; set by itself for rank < 2 */
     const char *tie; /* full name of a parameter of this or an earlier layer that this one is ("layers.0.token.weight"):
                         same shape, one value; NULL: its own */
 } gp_parameter_options;
 
-/* Declares a parameter (f32). Its full name is "layers.<index>.<scopes>.<name>". A name used twice in a layer is an
- * error, so is a tie to a name that does not exist or has another shape. */
+/* Declares a parameter (f32); `options` may be NULL: zeros. Its full name is "layers.<index>.<scopes>.<name>". A name
+ * used twice in a layer is an error, so is a tie to a name that does not exist or has another shape. */
 GP_API gp_value gp_builder_parameter(gp_builder *builder, const char *name, gp_shape shape,
                                      const gp_parameter_options *options);
 /* Names inside are prefixed by "<scope>." until the matching pop. */
@@ -129,6 +130,7 @@ GP_API gp_status gp_layer_create_builtin(gp_layer **layer, const char *kind, con
 typedef enum gp_loss_kind { GP_LOSS_CROSS_ENTROPY, GP_LOSS_SQUARED_ERROR } gp_loss_kind;
 
 typedef struct gp_loss {
+    size_t size; /* sizeof, or 0 */
     gp_loss_kind kind;
     gp_cross_entropy_options cross_entropy;
 } gp_loss;
@@ -142,7 +144,7 @@ GP_API void gp_model_destroy(gp_model *model);
 /* Appends a layer and takes ownership of it (also on error). */
 GP_API gp_status gp_model_add(gp_model *model, gp_layer *layer);
 /* Default: cross-entropy without smoothing. Targets of -1 (GP_IGNORED_TARGET) are ignored unless the options name
- * another number. */
+ * another number. `loss` may be NULL: the default. */
 GP_API gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss);
 /* Checks shapes, skips, ties and names by building every layer once. Errors (GP_INVALID) name the layer, the operation
  * and the shapes. */
@@ -179,6 +181,7 @@ GP_API gp_parameter_info gp_model_parameter(const gp_model *model, size_t index)
 /* GPT-2 (Radford et al. 2019): learned positions, pre-norm blocks, GELU (tanh). Layers: embedding, `layers` blocks,
  * final norm, head. 0 means the default in brackets. */
 typedef struct gp_gpt2_options {
+    size_t size;        /* sizeof, or 0 */
     int64_t layers;     /* [12] */
     int64_t heads;      /* [12] */
     int64_t width;      /* [768] */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 
 gp_value gp_builder_fail(gp_builder *builder, gp_status status) {
@@ -30,16 +31,17 @@ gp_value gp_builder_error(gp_builder *builder, const char *format, ...) {
 
 gp_value gp_builder_parameter(gp_builder *builder, const char *name, gp_shape shape,
                               const gp_parameter_options *options) {
-    static const gp_parameter_options defaults = {.init = {GP_INIT_ZEROS, 0}};
+    gp_parameter_options known;
     if (!name || !*name) return gp_builder_error(builder, "a parameter has no name");
-    gp_status status = gp_shape_check(shape);
+    gp_status status = gp_options_read(&known, sizeof known, options, "gp_parameter_options");
+    if (status == GP_OK) status = gp_shape_check(shape);
     if (status != GP_OK) return gp_builder_fail(builder, gp_error_within(status, "parameter %s", name));
     size_t used = strlen(builder->path), length = strlen(name);
     if (used + length >= GP_MAX_NAME)
         return gp_builder_error(builder, "the name of parameter %.60s... is longer than %d characters", name,
                                 GP_MAX_NAME - 1);
     memcpy(builder->path + used, name, length + 1);
-    gp_value value = builder->parameter(builder, builder->path, shape, options ? options : &defaults);
+    gp_value value = builder->parameter(builder, builder->path, shape, &known);
     builder->path[used] = '\0';
     return value;
 }

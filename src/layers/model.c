@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "layers/structure.h"
 
@@ -92,15 +93,17 @@ gp_status gp_model_add(gp_model *model, gp_layer *layer) {
 }
 
 gp_status gp_model_set_loss(gp_model *model, const gp_loss *loss) {
+    gp_loss known;
     if (model->finished) return gp_error(GP_INVALID, "the loss comes too late: the model is finished");
-    if (loss->kind != GP_LOSS_CROSS_ENTROPY && loss->kind != GP_LOSS_SQUARED_ERROR)
+    GP_TRY(gp_options_read(&known, sizeof known, loss, "gp_loss"));
+    if (known.kind != GP_LOSS_CROSS_ENTROPY && known.kind != GP_LOSS_SQUARED_ERROR)
         return gp_error(GP_INVALID, "loss number %d: cross_entropy (0) and squared_error (1) are known",
-                        (int)loss->kind);
-    double smoothing = loss->cross_entropy.label_smoothing;
+                        (int)known.kind);
+    double smoothing = known.cross_entropy.label_smoothing;
     if (!(smoothing >= 0 && smoothing < 1))
         return gp_error(GP_INVALID, "label smoothing is %g: 0 or more and less than 1 is accepted", smoothing);
-    model->loss = *loss;
-    if (!loss->cross_entropy.has_ignored) ignore_padding(&model->loss);
+    if (!known.cross_entropy.has_ignored) ignore_padding(&known);
+    model->loss = known;
     return GP_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/options.h"
 #include "base/status.h"
 #include "gpipe/layer.h"
 
@@ -69,8 +70,9 @@ static gp_status add_layers(gp_model *model, const gp_gpt2_options *options) {
 }
 
 gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options) {
-    gp_gpt2_options resolved = options ? *options : (gp_gpt2_options){0};
+    gp_gpt2_options resolved;
     *model = NULL;
+    GP_TRY(gp_options_read(&resolved, sizeof resolved, options, "gp_gpt2_options"));
     GP_TRY(resolve(&resolved));
     gp_model *created = NULL;
     GP_TRY(gp_model_create(&created, (gp_type){GP_I32, gp_shape_of(1, &resolved.context)}));

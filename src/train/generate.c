@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "train/trainer.h"
@@ -44,7 +45,7 @@ static int64_t keep(const candidate *sorted, int64_t count, const gp_generate_op
 static int32_t pick(candidate *candidates, int64_t count, const gp_generate_options *options, int64_t position) {
     double temperature = options->temperature, total = 0, target;
     qsort(candidates, (size_t)count, sizeof *candidates, by_likelihood);
-    if (temperature <= 0) return candidates[0].token;
+    if (temperature == 0) return candidates[0].token;
     count = keep(candidates, count, options, temperature);
     for (int64_t i = 0; i < count; i++) {
         total += exp((candidates[i].logit - candidates[0].logit) / temperature);
@@ -115,17 +116,28 @@ static int32_t next_token(generator *g, const gp_generate_options *options, int6
     return pick(g->candidates, g->vocabulary, options, position);
 }
 
+static gp_status check_options(const gp_generate_options *options) {
+    if (!(options->temperature >= 0 && options->temperature < INFINITY))
+        return gp_error(GP_INVALID, "temperature is %g; 0 or more is accepted", options->temperature);
+    if (options->top_k < 0)
+        return gp_error(GP_INVALID, "top_k is %lld; 0 (all) or more is accepted", (long long)options->top_k);
+    if (!(options->top_p >= 0 && options->top_p <= 1))
+        return gp_error(GP_INVALID, "top_p is %g; a probability from 0 (all) to 1 is accepted", options->top_p);
+    return GP_OK;
+}
+
 gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
                               const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                               void *user) {
-    gp_generate_options defaults = {0};
+    gp_generate_options known;
     generator g;
+    GP_TRY(gp_options_read(&known, sizeof known, options, "gp_generate_options"));
+    GP_TRY(check_options(&known));
     gp_status status = generator_create(&g, trainer, prompt, prompt_count);
-    if (!options) options = &defaults;
     for (int64_t i = 0; status == GP_OK && i < count; i++) {
         status = gp_engine_forward(trainer->engine, &g.window, &g.logits);
         if (status != GP_OK) break;
-        int32_t token = next_token(&g, options, i);
+        int32_t token = next_token(&g, &known, i);
         append(&g, token);
         if (!on_token(user, token)) break;
     }
