@@ -39,7 +39,8 @@ typedef struct gp_safetensors_pair {
 /* Writes a whole file, or leaves what was at `path` as it is: the bytes go to a temporary name in the same folder,
  * reach the disk, and are renamed. The tensors lie in the file by decreasing size of element, else as given, each one
  * aligned to its element, the first to 64 bytes; `fill` is called in that order. The same arguments give the same
- * bytes. Errors: GP_INVALID (a name twice, not UTF-8, reserved; a bad type; neither data nor fill), GP_IO,
+ * bytes. Errors: GP_INVALID (a name twice, not UTF-8, reserved; a bad type; neither data nor fill; something at
+ * `path` that is no regular file), GP_IO,
  * GP_OUT_OF_MEMORY, and what `fill` returns. Thread-safe. */
 GP_API gp_status gp_safetensors_write(const char *path, const gp_safetensors_entry *entries, size_t count,
                                       const gp_safetensors_pair *metadata, size_t metadata_count);

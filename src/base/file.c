@@ -79,8 +79,17 @@ static gp_status open_temporary(gp_file_writer *writer) {
     return GP_IO;
 }
 
+/* Renaming over a device, a pipe or a socket would remove it: a superuser's "-o /dev/null" must not. */
+static gp_status check_target(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) return GP_OK;
+    return gp_error(GP_INVALID, "'%s' is %s: a new file, or a regular one to replace, is accepted", path,
+                    S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
+}
+
 gp_status gp_file_writer_create(gp_file_writer **writer, const char *path) {
     *writer = NULL;
+    GP_TRY(check_target(path));
     gp_file_writer *made = gp_allocate(sizeof *made);
     if (!made) return GP_OUT_OF_MEMORY;
     made->descriptor = -1;

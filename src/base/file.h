@@ -22,7 +22,8 @@ void gp_file_map_close(gp_file_map *map);
 /* A file being written beside the one that it will replace. */
 typedef struct gp_file_writer gp_file_writer;
 
-/* Creates a temporary file in the folder of `path`. */
+/* Creates a temporary file in the folder of `path`. Errors: GP_INVALID when there is something at `path` that is no
+ * regular file (a folder, a device, a pipe), GP_IO, GP_OUT_OF_MEMORY. */
 gp_status gp_file_writer_create(gp_file_writer **writer, const char *path);
 gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t bytes);
 /* Waits until the bytes are on the disk and gives the file its name. Call gp_file_writer_destroy afterwards all the

@@ -34,6 +34,27 @@ static void test_map(void **state) {
     assert_message_has(gp_error_message(), "not a regular file");
 }
 
+/* A device, a pipe or a folder is never replaced, whoever asks; what a link points to counts. */
+static void test_special_target(void **state) {
+    temporary *t = *state;
+    const char *folder = temporary_path(t, "folder"), *pipe = temporary_path(t, "pipe");
+    assert_int_equal(mkdir(folder, 0777), 0);
+    assert_int_equal(mkfifo(pipe, 0666), 0);
+    const char *link = temporary_path(t, "link");
+    assert_int_equal(symlink("/dev/null", link), 0);
+    const char *targets[] = {folder, pipe, link};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        gp_file_writer *writer;
+        assert_int_equal(gp_file_writer_create(&writer, targets[i]), GP_INVALID);
+        assert_null(writer);
+        assert_message_has(gp_error_message(), i == 0 ? "a folder" : "not a regular file");
+    }
+    assert_int_equal(temporary_count(t), 3);
+    rmdir(folder);
+    unlink(pipe);
+    unlink(link);
+}
+
 static void test_replace(void **state) {
     temporary *t = *state;
     const char *path = temporary_write_text(t, "file", "old");
@@ -105,10 +126,13 @@ static void test_failures(void **state) {
     assert_int_equal(gp_file_writer_create(&writer, temporary_path(t, "no/folder")), GP_IO);
     assert_null(writer);
     /* A folder cannot be replaced; that shows at the end. */
-    assert_int_equal(gp_file_writer_create(&writer, t->folder), GP_OK);
+    const char *late = temporary_path(t, "late"); /* a folder that came in between */
+    assert_int_equal(gp_file_writer_create(&writer, late), GP_OK);
+    assert_int_equal(mkdir(late, 0777), 0);
     assert_int_equal(gp_file_writer_commit(writer), GP_IO);
     assert_message_has(gp_error_message(), "could not be replaced");
     gp_file_writer_destroy(writer);
+    assert_int_equal(rmdir(late), 0);
     for (uint64_t n = 1; n <= 3; n++) {
         gp_allocation_fail_at(n);
         assert_int_equal(gp_file_writer_create(&writer, temporary_path(t, "x")), GP_OUT_OF_MEMORY);
@@ -120,8 +144,8 @@ static void test_failures(void **state) {
 int main(void) {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, temporary_create, temporary_destroy)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_map),     WITH_FOLDER(test_replace),  WITH_FOLDER(test_relative_path),
-        WITH_FOLDER(test_no_room), WITH_FOLDER(test_failures),
+        WITH_FOLDER(test_map),           WITH_FOLDER(test_special_target), WITH_FOLDER(test_replace),
+        WITH_FOLDER(test_relative_path), WITH_FOLDER(test_no_room),        WITH_FOLDER(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

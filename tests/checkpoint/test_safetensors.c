@@ -178,9 +178,11 @@ static void test_unwritable_places(void **state) {
     const gp_safetensors_entry good[] = {{.name = "w", .type = type_of(GP_U8, 1, (int64_t[]){3}), .data = pixels}};
     assert_int_equal(gp_safetensors_write(temporary_path(*state, "no/such/folder"), good, 1, NULL, 0), GP_IO);
     assert_message_has(gp_error_message(), "No such file or directory");
-    assert_int_equal(gp_safetensors_write(((temporary *)*state)->folder, good, 1, NULL, 0), GP_IO);
+    assert_int_equal(gp_safetensors_write(((temporary *)*state)->folder, good, 1, NULL, 0), GP_INVALID);
+    assert_message_has(gp_error_message(), "a folder");
     if (access("/dev/full", W_OK) == 0) {
         assert_int_equal(gp_safetensors_write("/dev/full/x", good, 1, NULL, 0), GP_IO);
+        assert_int_equal(gp_safetensors_write("/dev/full", good, 1, NULL, 0), GP_INVALID); /* stays a device */
     }
 }
 
