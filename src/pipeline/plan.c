@@ -169,6 +169,21 @@ static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
         over, plan->workers, mebibytes(limit), largest, mebibytes(plan->worker[largest].bytes.total), table);
 }
 
+/* All workers of this process live in the machine's memory. The system would promise more than it has and end the
+ * process in the middle of a step. */
+static gp_status check_machine(const gp_engine_plan *plan, size_t largest) {
+    gp_machine machine;
+    double total = 0;
+    for (size_t w = 0; w < plan->workers; w++)
+        total += (double)plan->worker[w].bytes.total;
+    GP_TRY(gp_machine_describe(&machine));
+    if (machine.memory == 0 || total <= (double)machine.memory) return GP_OK;
+    return gp_error(GP_DOES_NOT_FIT,
+                    "the workers need %.1f MiB together (worker %zu alone %.1f MiB), but this machine has %.1f MiB",
+                    total / 1048576.0, largest, mebibytes(plan->worker[largest].bytes.total),
+                    mebibytes(machine.memory));
+}
+
 gp_status gp_engine_check_limit(const gp_engine *engine) {
     const gp_engine_plan *plan = &engine->plan;
     size_t limit = engine->options.device.memory, over = 0, largest = 0;
@@ -176,5 +191,6 @@ gp_status gp_engine_check_limit(const gp_engine *engine) {
         over += plan->worker[w].bytes.total > limit;
         if (plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
     }
-    return limit == 0 || over == 0 ? GP_OK : refuse(engine, over, largest);
+    if (limit != 0 && over > 0) return refuse(engine, over, largest);
+    return check_machine(plan, largest);
 }

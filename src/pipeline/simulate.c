@@ -152,6 +152,8 @@ gp_status gp_simulate(const gp_schedule *schedule, const gp_stage_times *times, 
             simulation->span = fmax(simulation->span, clocks.worker_free[worker]);
         double whole = simulation->span * schedule->stages;
         simulation->bubble = whole > 0 ? fmax(0, 1 - clocks.busy / whole) : 0;
+        if (!isfinite(whole) || !isfinite(clocks.busy))
+            status = gp_error(GP_INVALID, "the times of the stages are too large: their sum is no number any more");
     }
     clocks_free(&clocks);
     return status;

@@ -15,12 +15,17 @@ size_t gp_stage_regions(const gp_stage *stage) {
     return GP_REGION_PEERS + 2 * (stage->before_count + stage->after_count) + stage->late_count + 1;
 }
 
-/* The stage that holds a layer. */
+/* The stage that holds a layer: the last one that begins at it or before. */
 static size_t stage_of(const gp_stage_options *options, int32_t layer) {
-    size_t stage = 0;
-    while ((size_t)layer >= options->bounds[stage + 1])
-        stage++;
-    return stage;
+    size_t first = 0, end = options->stages;
+    while (end - first > 1) {
+        size_t middle = first + (end - first) / 2;
+        if (options->bounds[middle] <= (size_t)layer)
+            first = middle;
+        else
+            end = middle;
+    }
+    return first;
 }
 
 /* ---- peers ---- */
@@ -126,57 +131,77 @@ static gp_status list_parameters(gp_stage *stage) {
     return GP_OK;
 }
 
+/* Where the accumulators of further uses lie: behind the weights, parameter by parameter. Returns the end. */
+static size_t place_extra(gp_stage *stage, size_t at) {
+    for (size_t p = 0; p < stage->parameter_count; p++) {
+        gp_stage_parameter *parameter = &stage->parameters[p];
+        parameter->first_extra = stage->extra_count;
+        for (size_t i = 0; i < parameter->extra_count; i++) {
+            stage->extra[stage->extra_count++] = at;
+            at += gp_stage_value_bytes(stage, parameter->type);
+        }
+    }
+    return at;
+}
+
 /* Offsets: first accumulators lie like the weights, those of further uses behind them. */
-static void lay_out_parameters(gp_stage *stage) {
+static gp_status lay_out_parameters(gp_stage *stage) {
     const gp_parameter_use *uses;
-    size_t total = gp_model_uses(stage->options.model, &uses), at = 0;
+    size_t total = gp_model_uses(stage->options.model, &uses), at = 0, use = 0;
     for (size_t p = 0; p < stage->parameter_count; p++) {
         stage->parameters[p].offset = at;
         at += gp_stage_value_bytes(stage, stage->parameters[p].type);
     }
     stage->bytes.weights = at;
-    if (stage->options.inference) return;
+    if (stage->options.inference) return GP_OK;
     stage->bytes.moments = at * (size_t)stage->options.moments;
-    for (size_t p = 0; p < stage->parameter_count; p++) {
-        gp_stage_parameter *parameter = &stage->parameters[p];
-        parameter->first_extra = stage->extra_count;
-        size_t seen = 0, use = 0;
-        for (size_t i = 0; i < total; i++) {
-            if (!in_stage(stage, &uses[i])) continue;
-            if (uses[i].parameter == parameter->parameter) {
-                stage->use_offsets[use] = seen++ == 0 ? parameter->offset : at;
-                if (seen > 1) stage->extra[stage->extra_count++] = at;
-                if (seen > 1) at += gp_stage_value_bytes(stage, parameter->type);
-            }
-            use++;
-        }
-        parameter->extra_count = stage->extra_count - parameter->first_extra;
+    size_t *seen = gp_allocate_array(stage->parameter_count, sizeof *seen);
+    if (!seen) return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i < total; i++) {
+        if (!in_stage(stage, &uses[i])) continue;
+        size_t p = gp_stage_find_parameter(stage, uses[i].parameter);
+        stage->parameters[p].extra_count += seen[p]++ > 0;
     }
-    stage->bytes.gradients = at;
+    stage->bytes.gradients = place_extra(stage, at);
+    memset(seen, 0, stage->parameter_count * sizeof *seen);
+    for (size_t i = 0; i < total; i++) {
+        if (!in_stage(stage, &uses[i])) continue;
+        size_t p = gp_stage_find_parameter(stage, uses[i].parameter), before = seen[p]++;
+        const gp_stage_parameter *parameter = &stage->parameters[p];
+        stage->use_offsets[use++] = before == 0 ? parameter->offset : stage->extra[parameter->first_extra + before - 1];
+    }
+    gp_free(seen);
+    return GP_OK;
 }
 
-/* Which stages hold each parameter. */
+/* Which stages hold each parameter: uses come in the order of layers. */
 static gp_status find_holders(gp_stage *stage) {
     const gp_parameter_use *uses;
     size_t total = gp_model_uses(stage->options.model, &uses), room = 0;
-    for (size_t i = 0; i < total; i++)
-        room += gp_stage_find_parameter(stage, uses[i].parameter) != SIZE_MAX;
-    stage->holders = gp_allocate_array(room, sizeof *stage->holders);
-    if (!stage->holders) return GP_OUT_OF_MEMORY;
-    int *next = stage->holders;
-    for (size_t p = 0; p < stage->parameter_count; p++) {
-        gp_stage_parameter *parameter = &stage->parameters[p];
-        parameter->holders = next;
-        for (size_t i = 0; i < total; i++) {
-            if (uses[i].parameter != parameter->parameter) continue;
-            int holder = (int)stage_of(&stage->options, uses[i].layer);
-            if (parameter->holder_count > 0 && next[-1] == holder) continue;
-            *next++ = holder;
-            parameter->holder_count++;
-        }
-        parameter->owner = (size_t)parameter->holders[0];
+    size_t *places = gp_allocate_array(stage->parameter_count + 1, sizeof *places);
+    if (!places) return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i < total; i++) {
+        size_t p = gp_stage_find_parameter(stage, uses[i].parameter);
+        if (p == SIZE_MAX) continue;
+        places[p + 1]++;
+        room++;
     }
-    return GP_OK;
+    stage->holders = gp_allocate_array(room, sizeof *stage->holders);
+    for (size_t p = 0; stage->holders && p < stage->parameter_count; p++) {
+        stage->parameters[p].holders = stage->holders + places[p];
+        places[p + 1] += places[p];
+    }
+    for (size_t i = 0; stage->holders && i < total; i++) {
+        size_t p = gp_stage_find_parameter(stage, uses[i].parameter);
+        if (p == SIZE_MAX) continue;
+        gp_stage_parameter *parameter = &stage->parameters[p];
+        int holder = (int)stage_of(&stage->options, uses[i].layer);
+        if (parameter->holder_count > 0 && parameter->holders[parameter->holder_count - 1] == holder) continue;
+        stage->holders[places[p] + (size_t)parameter->holder_count++] = holder;
+        if (parameter->holder_count == 1) parameter->owner = (size_t)holder;
+    }
+    gp_free(places);
+    return stage->holders ? GP_OK : GP_OUT_OF_MEMORY;
 }
 
 /* ---- life ---- */
@@ -184,7 +209,7 @@ static gp_status find_holders(gp_stage *stage) {
 static gp_status fill(gp_stage *stage) {
     GP_TRY(create_peers(stage));
     GP_TRY(list_parameters(stage));
-    lay_out_parameters(stage);
+    GP_TRY(lay_out_parameters(stage));
     return find_holders(stage);
 }
 

@@ -346,6 +346,19 @@ static void what_does_not_fit_is_refused(void **state) {
     gp_model_destroy(model);
 }
 
+/* Planning takes time in proportion to the layers: a hundred times as many do not run into the test's limit. */
+static void deep_models_are_planned(void **state) {
+    (void)state;
+    gp_model *model = test_gpt(3000, 0, true);
+    gp_engine_options options = test_options(model, 2, 2, 2);
+    gp_engine_plan plan;
+    assert_ok(gp_engine_plan_create(&plan, &options));
+    assert_int_equal(plan.workers, 2);
+    assert_true(plan.worker[0].bytes.parameters > 0);
+    gp_engine_plan_destroy(&plan);
+    gp_model_destroy(model);
+}
+
 /* Recomputation is there to save memory. */
 static void recomputation_saves_memory(void **state) {
     (void)state;
@@ -479,6 +492,7 @@ int main(void) {
         cmocka_unit_test(bad_batches_are_refused),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(deep_models_are_planned),
         cmocka_unit_test(recomputation_saves_memory),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(garbage_is_never_used),

@@ -139,6 +139,8 @@ static void test_refusals(void **state) {
     refused("F0 B0\nF0 B0", negative, "stage 1: a time of -1");
     refused("F0 B0\nF0 B0", infinite, "stage 0: a time of inf");
     refused("F0 B0\nF0 B0", nan, "stage 0: a time of");
+    const gp_stage_times huge[] = {{.forward = 1e308, .backward = 1e308}, {.forward = 1e308}};
+    refused("F0 B0\nF0 B0", huge, "too large");
     refused("F0 SEND_F0 RECV_B0 B0\nRECV_F0 F0 B0 SEND_B0", good, "sends or receives");
     refused("F0 B0 F1 B1\nF0 F1 B0 B1", good, "worker 0, position 1: the input of B0 never comes");
     refused("F0 B0\nF1000000", good, "incomplete");

@@ -74,6 +74,10 @@ static void test_options_are_refused_by_name(void **state) {
         assert_null(trainer);
         assert_non_null(strstr(gp_error_message(), cases[i].named));
     }
+    gp_pipeline_options large = pipeline_of(2); /* more than the machine has: found before a page is touched */
+    large.batch = INT64_C(1) << 30;
+    assert_int_equal(gp_trainer_create(&trainer, model, &large, &adamw, 1), GP_DOES_NOT_FIT);
+    assert_non_null(strstr(gp_error_message(), "this machine has"));
     gp_pipeline_options small = pipeline_of(2);
     small.device.memory = 1000;
     assert_int_equal(gp_trainer_create(&trainer, model, &small, &adamw, 1), GP_DOES_NOT_FIT);
