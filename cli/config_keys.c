@@ -26,7 +26,7 @@
 
 static const cli_key keys[] = {
     CHOICE("model.name", model.name, ZOO, "gpt2", NULL, "a model of the zoo"),
-    INTEGER("model.layers", model.layers, ZOO, 1, MOST, "12", "transformer blocks"),
+    INTEGER("model.layers", model.layers, ZOO, 1, 20000, "12", "transformer blocks"),
     INTEGER("model.heads", model.heads, ZOO, 1, MOST, "12", "attention heads; they divide the width"),
     INTEGER("model.width", model.width, ZOO, 1, MOST, "768", "elements of an activation"),
     INTEGER("model.context", model.context, ZOO, 1, MOST, "1024", "tokens of a window"),
@@ -81,7 +81,7 @@ static const cli_key keys[] = {
     INTEGER("device.threads", device.threads, ANY, 1, 4096, "1", "cores of each worker"),
 
     CHOICE("optimizer.name", optimizer.name, ANY, "adamw|adam|sgd", "adamw", "how gradients become updates"),
-    NUMBER("optimizer.lr", optimizer.lr, ANY, 0, 1e9, true, false, "", "learning rate; default: 1e-3 (sgd: 1e-2)"),
+    NUMBER("optimizer.lr", optimizer.lr, ANY, 0, 1e30, true, false, "", "learning rate; default: 1e-3 (sgd: 1e-2)"),
     {"optimizer.betas", CLI_KEY_PAIR, ANY, AT(optimizer.betas), 0, 1, true, true, NULL, "[0.9, 0.999]",
      "decay of the two moments (adam, adamw)"},
     NUMBER("optimizer.epsilon", optimizer.epsilon, ANY, 0, 1, true, false, "1e-8",
@@ -195,7 +195,7 @@ const char *cli_key_nearest(const char *path, bool custom) {
 }
 
 static void add_range(const cli_key *key, cli_text *text) {
-    bool open = key->high >= 1e9 || (key->type != CLI_KEY_NUMBER && key->high >= MOST);
+    bool open = key->type == CLI_KEY_INTEGER && key->high >= MOST_STEPS; /* nobody comes near */
     if (key->low == key->high) {
         cli_text_add(text, " %.10g", key->low);
     } else if (open) {

@@ -35,7 +35,7 @@ static void remove_checkpoints(const char *run) {
     rmdir(folder);
 }
 
-static void remove_run(const char *run) {
+void cli_run_folder_clear(const char *run) {
     static const char *const files[] = {"config.yaml", "tokenizer.json", "metrics.jsonl",
                                         "report.json", "trace.json",     "log.txt"};
     remove_checkpoints(run);
@@ -95,7 +95,6 @@ gp_status cli_run_folder_prepare(const char *path, bool force, bool *made) {
                             "%s is not a run of gpipe (there is no config.yaml in it): --force replaces only runs; "
                             "choose another run directory with --out DIR",
                             path);
-        remove_run(path);
     }
     gp_status status = make_parents(path, made);
     if (status == GP_OK && access(path, W_OK | X_OK) != 0)

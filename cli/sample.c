@@ -19,7 +19,7 @@ typedef struct token_writer {
     gp_status status;
 } token_writer;
 
-/* Without a prompt the model begins a line. */
+/* Without a prompt the model begins a line, or, where the vocabulary has no line end, follows its first token. */
 static gp_status encode(const cli_session *session, const cli_arguments *arguments, encoded_prompt *prompt) {
     const char *given = cli_given_value(arguments, "prompt");
     prompt->text = given ? given : "\n";
@@ -28,6 +28,11 @@ static gp_status encode(const cli_session *session, const cli_arguments *argumen
     prompt->ids = malloc(bytes * sizeof *prompt->ids);
     if (!prompt->ids) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
     gp_status status = gp_tokenizer_encode(session->tokenizer, prompt->text, bytes, prompt->ids, bytes, &prompt->count);
+    if (status == GP_INVALID && !given) {
+        prompt->ids[0] = 0;
+        prompt->count = 1;
+        return GP_OK;
+    }
     return gp_error_within(status, "--prompt");
 }
 
@@ -89,7 +94,8 @@ static int run(const cli_arguments *arguments) {
 }
 
 static const cli_option options[] = {
-    {"prompt", 'p', "TEXT", CLI_ANY, "what the text begins with (default: a line end, which is not printed)"},
+    {"prompt", 'p', "TEXT", CLI_ANY,
+     "what the text begins with (default: a line end, or the first of the vocabulary's characters; not printed)"},
     {"tokens", 'n', "N", CLI_ANY, "how many tokens follow (default: 200)"},
     {"temperature", 't', "T", CLI_ANY, "0: the likeliest token each time (default: 0.8)"},
     {"top-k", 0, "K", CLI_ANY, "choose among the K likeliest tokens; 0: all (default)"},

@@ -145,7 +145,10 @@ static int run(const cli_arguments *arguments) {
         describe_machine(&session.config);
         status = create_trainer(&session);
     }
-    if (status == GP_OK) status = cli_run_folder_describe(session.config.settings.train.out, &session, &log);
+    if (status == GP_OK) {
+        cli_run_folder_clear(session.config.settings.train.out);
+        status = cli_run_folder_describe(session.config.settings.train.out, &session, &log);
+    }
     if (status == GP_OK) {
         listen_to_signals();
         status = show_plan(&session);

@@ -16,7 +16,7 @@ load helper
 
 @test "wrong types say what was found and what is accepted" {
     sed -i 's/batch: 4/batch: four/' run.yaml
-    refused 2 'run.yaml:14:10: train.batch is "four"; accepted: an integer, 1 or more' train run.yaml
+    refused 2 'run.yaml:14:10: train.batch is "four"; accepted: an integer from 1 to 2147483647' train run.yaml
     make_config
     refused 2 '--set train.batch=[1, 2]: train.batch is a list; accepted: an integer' plan run.yaml --set 'train.batch=[1, 2]'
     refused 2 'model.tied is "perhaps"; accepted: true or false' plan run.yaml --set model.tied=perhaps
@@ -35,6 +35,25 @@ load helper
     refused 2 'train.batch is "1e30"' plan run.yaml --set train.batch=1e30
     refused 2 'train.batch is "4.5"' plan run.yaml --set train.batch=4.5
     refused 2 'optimizer.lr is ".nan"' plan run.yaml --set optimizer.lr=.nan
+    # What is accepted is said with its upper end, in lists too.
+    refused 2 'train.steps is "1000000000000"; accepted: an integer from 1 to 2147483647' plan run.yaml --set train.steps=1000000000000
+    refused 2 'optimizer.lr is "1e31"; accepted: a number above 0 to 1e+30' plan run.yaml --set optimizer.lr=1e31
+    refused 2 'accepted: a list of integers from 1 to 2147483647' plan run.yaml --set 'pipeline.stages=[1000000000000, 1]'
+}
+
+@test "sizes that no machine has are refused at once" {
+    for more in model.layers=1000000000 model.layers=1000000000000 model.width=1000000000 model.heads=1000000000 \
+        model.context=1000000000 model.vocabulary=1000000000000; do
+        gpipe plan run.yaml --set "$more"
+        ended 2
+        [ -n "$stderr" ]
+    done
+    gpipe plan run.yaml --set train.batch=100000000
+    ended 0
+    gpipe train run.yaml --set train.batch=100000000
+    ended 3
+    says "but this machine has"
+    [ ! -e out ]
 }
 
 @test "more partitions than layers" {

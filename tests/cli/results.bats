@@ -120,3 +120,12 @@ loss_of() {
     gpipe eval bytes
     says "bits per byte"
 }
+
+@test "text without a line end can be sampled without a prompt" {
+    printf 'ab%.0s' $(seq 300) >corpus.txt
+    gpipe train run.yaml -q
+    ended 0
+    gpipe sample out -n 5
+    ended 0
+    [ ${#stdout} -eq 5 ] || fail "not five characters"
+}

@@ -84,6 +84,10 @@ weights=checkpoints/latest/model.safetensors
     ! cmp -s first.safetensors "out/$weights"
     mkdir precious
     echo mine >precious/file
+    # What is refused later removes nothing.
+    gpipe train run.yaml --force --set device.memory=1KiB
+    ended 3
+    [ -e "out/checkpoints/step-3/model.safetensors" ] && [ -e out/config.yaml ]
     refused 2 "precious is not a run of gpipe" train run.yaml --out precious --force
     [ -e precious/file ]
 }
