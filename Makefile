@@ -15,7 +15,7 @@ WERROR ?= OFF
 .PHONY: all dependencies demo test bench check format install clean
 
 all: dependencies
-	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR)
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR) >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) -- --quiet
 
 dependencies:
