@@ -174,8 +174,9 @@ typedef struct gp_generate_options {
 
 /* Makes `count` tokens that follow the prompt (at least one token; of a longer one the last `context` are looked at).
  * Each is handed to `on_token` as soon as it is there; returning false stops, which is no error. The model takes
- * i32[context], gives logits [context, vocabulary] and is causal. `options` may be NULL: the likeliest token each time.
- * Errors: GP_INVALID (a prompt, model or option that is out of range), GP_OUT_OF_MEMORY. */
+ * i32[context], gives logits [context, vocabulary] and is causal; NaN among them is GP_DIVERGED. `options` may be NULL:
+ * the likeliest token each time. Errors: GP_INVALID (a prompt, model or option that is out of range), GP_OUT_OF_MEMORY.
+ */
 GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_t prompt_count, int64_t count,
                                      const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                                      void *user);

@@ -108,12 +108,16 @@ static void append(generator *g, int32_t token) {
 }
 
 /* The next token from the logits of the last one. */
-static int32_t next_token(generator *g, const gp_generate_options *options, int64_t position) {
+static gp_status next_token(generator *g, const gp_generate_options *options, int64_t position, int32_t *token) {
     const float *row = (const float *)g->logits.data + (g->filled - 1) * g->vocabulary;
     for (int32_t v = 0; v < g->vocabulary; v++) {
+        if (isnan(row[v]) || row[v] == INFINITY) /* an order among these means nothing */
+            return gp_error(GP_DIVERGED, "the model gives %s for token %lld of the text: its weights have diverged",
+                            isnan(row[v]) ? "NaN" : "infinity", (long long)position);
         g->candidates[v] = (candidate){row[v], v};
     }
-    return pick(g->candidates, g->vocabulary, options, position);
+    *token = pick(g->candidates, g->vocabulary, options, position);
+    return GP_OK;
 }
 
 static gp_status check_options(const gp_generate_options *options) {
@@ -133,11 +137,13 @@ gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt, int64_
     generator g;
     GP_TRY(gp_options_read(&known, sizeof known, options, "gp_generate_options"));
     GP_TRY(check_options(&known));
+    if (count < 0) return gp_error(GP_INVALID, "%lld tokens cannot be made; 0 or more is accepted", (long long)count);
     gp_status status = generator_create(&g, trainer, prompt, prompt_count);
     for (int64_t i = 0; status == GP_OK && i < count; i++) {
         status = gp_engine_forward(trainer->engine, &g.window, &g.logits);
+        int32_t token = 0;
+        if (status == GP_OK) status = next_token(&g, &known, i, &token);
         if (status != GP_OK) break;
-        int32_t token = next_token(&g, &known, i);
         append(&g, token);
         if (!on_token(user, token)) break;
     }

@@ -23,6 +23,12 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
     if (pipeline->precision != GP_F32 && pipeline->precision != GP_BF16)
         return gp_error(GP_INVALID, "device.precision is %s; f32 and bf16 are accepted",
                         gp_dtype_name(pipeline->precision));
+    if (!(pipeline->report_after >= 0))
+        return gp_error(GP_INVALID, "pipeline.report_after is %g seconds; 0 (30 seconds) or more is accepted",
+                        pipeline->report_after);
+    if ((unsigned)pipeline->balance > GP_BALANCE_PARAMETERS)
+        return gp_error(GP_INVALID, "pipeline.balance is %d; time (0), flops (1) and parameters (2) are accepted",
+                        (int)pipeline->balance);
     *engine = (gp_engine_options){
         .model = model,
         .stages = (size_t)partitions,

@@ -18,7 +18,7 @@
 struct gp_run_directory {
     char *path, *checkpoints;
     FILE *metrics;
-    int64_t keep, best; /* best: step; -1: none */
+    int64_t keep, best, saved; /* best, saved last: steps; -1: none */
 };
 
 static gp_status make_folder(const char *path) {
@@ -34,6 +34,7 @@ gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, 
     if (!made || !metrics) goto failed;
     made->keep = keep > 0 ? keep : 2;
     made->best = -1;
+    made->saved = -1;
     made->path = gp_copy_text(path);
     made->checkpoints = gp_format_text("%s/checkpoints", path);
     if (!made->path || !made->checkpoints) goto failed;
@@ -100,12 +101,22 @@ static gp_status link_to(const gp_run_directory *directory, const char *name, in
     return status;
 }
 
-static void remove_step(const gp_run_directory *directory, int64_t step) {
-    char *folder = gp_format_text("%s/step-%lld", directory->checkpoints, (long long)step);
-    char *model = gp_format_text("%s/step-%lld/model.safetensors", directory->checkpoints, (long long)step);
-    if (folder && model && unlink(model) == 0) rmdir(folder);
+/* Removes the weights in a folder of checkpoints, whole ones and what a killed process was writing, and the folder. */
+static void remove_weights(const gp_run_directory *directory, const char *name) {
+    char *folder = gp_format_text("%s/%s", directory->checkpoints, name);
+    DIR *list = folder ? opendir(folder) : NULL;
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        if (strncmp(entry->d_name, "model.safetensors", 17) == 0) unlinkat(dirfd(list), entry->d_name, 0);
+    }
+    if (list) closedir(list);
+    if (folder) rmdir(folder);
     gp_free(folder);
-    gp_free(model);
+}
+
+static void remove_step(const gp_run_directory *directory, int64_t step) {
+    char name[48];
+    snprintf(name, sizeof name, "step-%lld", (long long)step);
+    remove_weights(directory, name);
 }
 
 static int descending(const void *left, const void *right) {
@@ -113,16 +124,19 @@ static int descending(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* Removes what is older than the newest `keep`; failing to list or remove is no reason to stop a run. */
-static void prune(const gp_run_directory *directory) {
+/* Removes what is older than the newest `keep`, of which the one just saved, `latest`, counts as the first whatever
+ * numbers lie about; and what killed processes left unfinished. Failing to list or remove is no reason to stop a run.
+ */
+static void prune(const gp_run_directory *directory, int64_t latest) {
     DIR *folder = opendir(directory->checkpoints);
     int64_t *steps = NULL;
     size_t count = 0, capacity = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         char *end;
+        if (strncmp(entry->d_name, ".step-", 6) == 0) remove_weights(directory, entry->d_name);
         if (strncmp(entry->d_name, "step-", 5) != 0) continue;
         long long step = strtoll(entry->d_name + 5, &end, 10);
-        if (*end != '\0' || step == directory->best) continue;
+        if (*end != '\0' || step == directory->best || step == latest) continue;
         if (count == capacity) {
             int64_t *grown = gp_grow_array(steps, capacity, 2 * capacity + 8, sizeof *steps);
             if (!grown) break;
@@ -133,20 +147,29 @@ static void prune(const gp_run_directory *directory) {
     }
     if (folder) closedir(folder);
     if (count > 0) qsort(steps, count, sizeof *steps, descending);
-    for (size_t i = (size_t)directory->keep; i < count; i++) {
+    for (size_t i = (size_t)directory->keep - (latest != directory->best); i < count; i++) {
         remove_step(directory, steps[i]);
     }
     gp_free(steps);
 }
 
-/* Writes into a folder beside and renames it, so that a folder step-N always holds a whole model. */
-static gp_status write_step(const gp_run_directory *directory, gp_trainer *trainer, const char *folder, int64_t step) {
-    char *fresh = gp_format_text("%s/.step-%lld.new", directory->checkpoints, (long long)step);
-    char *model = gp_format_text("%s/.step-%lld.new/model.safetensors", directory->checkpoints, (long long)step);
+/* Writes into a folder beside and renames it, so that a folder step-N always holds a whole model. What an earlier run
+ * left under these names goes. */
+static gp_status write_step(gp_run_directory *directory, gp_trainer *trainer, const char *folder, int64_t step) {
+    char name[48];
+    snprintf(name, sizeof name, ".step-%lld.new", (long long)step);
+    char *fresh = gp_format_text("%s/%s", directory->checkpoints, name);
+    char *model = gp_format_text("%s/%s/model.safetensors", directory->checkpoints, name);
+    remove_weights(directory, name);
     gp_status status = fresh && model ? make_folder(fresh) : GP_OUT_OF_MEMORY;
     if (status == GP_OK) status = gp_trainer_save(trainer, model);
-    if (status == GP_OK && rename(fresh, folder) != 0)
-        status = gp_error(GP_IO, "%s could not be named %s: %s", fresh, folder, strerror(errno));
+    if (status == GP_OK) {
+        remove_step(directory, step);
+        if (rename(fresh, folder) != 0)
+            status = gp_error(GP_IO, "%s could not be named %s: %s", fresh, folder, strerror(errno));
+    }
+    if (status == GP_OK) directory->saved = step;
+    if (status != GP_OK) remove_weights(directory, name); /* on a full disk it would only be in the way */
     gp_free(fresh);
     gp_free(model);
     return status;
@@ -155,14 +178,14 @@ static gp_status write_step(const gp_run_directory *directory, gp_trainer *train
 gp_status gp_run_directory_save(gp_run_directory *directory, gp_trainer *trainer, int64_t step, bool best) {
     char *folder = gp_format_text("%s/step-%lld", directory->checkpoints, (long long)step);
     gp_status status = folder ? GP_OK : GP_OUT_OF_MEMORY;
-    if (status == GP_OK && access(folder, F_OK) != 0) status = write_step(directory, trainer, folder, step);
+    if (status == GP_OK && directory->saved != step) status = write_step(directory, trainer, folder, step);
     gp_free(folder);
     if (status == GP_OK) status = link_to(directory, "latest", step);
     if (status == GP_OK && best) {
         status = link_to(directory, "best", step);
         directory->best = step;
     }
-    if (status == GP_OK) prune(directory);
+    if (status == GP_OK) prune(directory, step);
     return status;
 }
 
