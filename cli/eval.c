@@ -43,6 +43,9 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     eval_result result = {.tokens = tokens - 1};
     if (status == GP_OK)
         status = gp_trainer_evaluate_split(session->trainer, session->dataset, (gp_split)split, 0, &result.loss);
+    if (status == GP_OK && !isfinite(result.loss))
+        status = gp_error(GP_DIVERGED, "the loss is %s: the weights have diverged (see gpipe inspect %s)",
+                          isnan(result.loss) ? "NaN" : "infinite", arguments->words[0]);
     if (status != GP_OK) return status;
     bool whole = other_text && !cli_given_value(arguments, "split");
     result.split = whole ? "text" : split == GP_SPLIT_TRAIN ? "train" : "validation";

@@ -1,7 +1,9 @@
 /* The program: finds the command, reads its options, runs it. Exit status: see gp_status_exit and `gpipe help`. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "gpipe/device.h"
@@ -34,10 +36,29 @@ static const char *nearest_command(const char *name) {
     return nearest;
 }
 
+/* Data that did not arrive is a failure, said once: commands that write much say it themselves and return so. */
+static int end_output(int result) {
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (written || result != 0) return result;
+    cli_message(GP_LOG_ERROR, "stdout could not be written");
+    return 1;
+}
+
 static int print(cli_text *text) {
-    bool written = text->text && fputs(text->text, stdout) >= 0 && fflush(stdout) == 0;
+    if (text->text) fputs(text->text, stdout);
+    int result = end_output(text->text ? 0 : 1);
     cli_text_free(text);
-    return written ? 0 : 1;
+    return result;
+}
+
+/* A closed standard stream would give its number to the next file that is opened, a run's metrics or weights, into
+ * which messages would then be written. /dev/null takes the place; opened for reading, so that writing data fails. */
+static void occupy_streams(void) {
+    int descriptor;
+    do
+        descriptor = open("/dev/null", O_RDONLY);
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor >= 0) close(descriptor);
 }
 
 static int version(void) {
@@ -46,7 +67,7 @@ static int version(void) {
     printf("gpipe %s\n", gp_version());
     if (status != GP_OK) return cli_fail(status);
     printf("products %s\nkernels %s\nbf16 %s\nworld threads\n", machine.products, machine.kernels, machine.bf16_route);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return end_output(0);
 }
 
 static int unknown_command(const char *name) {
@@ -73,8 +94,7 @@ static int run_command(const cli_command *command, int count, char **texts) {
         cli_help_command(command, &help);
         result = print(&help);
     } else {
-        result = command->run(&arguments);
-        if (fflush(stdout) != 0 && result == 0) result = 1;
+        result = end_output(command->run(&arguments));
     }
     cli_arguments_free(&arguments);
     return result;
@@ -82,6 +102,7 @@ static int run_command(const cli_command *command, int count, char **texts) {
 
 int main(int count, char **texts) {
     cli_text help = {0};
+    occupy_streams();
     cli_message_start(GP_LOG_INFO);
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write, so that a run still ends properly */
     if (count < 2) {

@@ -11,6 +11,17 @@
 
 /* ---- removing a former run ---- */
 
+/* The weights in a folder of checkpoints, whole ones and what a killed process was writing, and the folder. */
+static void remove_weights(const char *folder) {
+    DIR *list = opendir(folder);
+    if (!list) return;
+    for (struct dirent *entry; (entry = readdir(list));) {
+        if (strncmp(entry->d_name, "model.safetensors", 17) == 0) unlinkat(dirfd(list), entry->d_name, 0);
+    }
+    closedir(list);
+    rmdir(folder);
+}
+
 static void remove_in(const char *folder, const char *name) {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -28,16 +39,16 @@ static void remove_checkpoints(const char *run) {
         if (link) remove_in(folder, entry->d_name);
         if (!step) continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        remove_in(path, "model.safetensors");
-        rmdir(path);
+        remove_weights(path);
     }
     closedir(list);
     rmdir(folder);
 }
 
 void cli_run_folder_clear(const char *run) {
-    static const char *const files[] = {"config.yaml", "tokenizer.json", "metrics.jsonl",
-                                        "report.json", "trace.json",     "log.txt"};
+    /* The configuration last: it is what makes the folder a run, should this be interrupted. */
+    static const char *const files[] = {"tokenizer.json", "metrics.jsonl", "report.json",
+                                        "trace.json",     "log.txt",       "config.yaml"};
     remove_checkpoints(run);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_in(run, files[i]);

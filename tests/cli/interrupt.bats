@@ -72,3 +72,18 @@ interrupted() {
     [ "$(cat status.txt)" -eq 1 ]
     grep -q "stdout could not be written" stderr.txt
 }
+
+@test "what killed runs left behind neither stays nor costs a later run its checkpoints" {
+    # Unfinished weights, and folders with higher numbers than the run will reach.
+    gpipe train run.yaml -q
+    ended 0
+    for folder in .step-2.new .step-900.new step-800 step-900; do
+        mkdir "out/checkpoints/$folder"
+        echo half >"out/checkpoints/$folder/model.safetensors.1234-0.tmp"
+    done
+    gpipe train run.yaml -q --force --set checkpoint.every=1 --set checkpoint.keep=1
+    ended 0
+    [ -z "$(find out/checkpoints -name "*.tmp" -o -name "*.new" -o -name "step-?00")" ] || fail "left: $(ls -AR out/checkpoints)"
+    gpipe eval out
+    ended 0
+}

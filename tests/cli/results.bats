@@ -129,3 +129,18 @@ loss_of() {
     ended 0
     [ ${#stdout} -eq 5 ] || fail "not five characters"
 }
+
+@test "weights that have diverged are said to have" {
+    gpipe train run.yaml -q
+    ended 0
+    # The same header before nothing but NaN (all bits set).
+    file=out/checkpoints/step-4/model.safetensors
+    header=$((8 + $(od -An -tu8 -N8 "$file")))
+    head -c "$header" "$file" >nan.safetensors
+    head -c $(($(stat -c %s "$file") - header)) /dev/zero | tr '\0' '\377' >>nan.safetensors
+    refused 5 "the loss is NaN" eval out --checkpoint nan.safetensors
+    refused 5 "the loss is NaN" eval out --json --checkpoint nan.safetensors
+    gpipe sample out --checkpoint nan.safetensors -n 5
+    ended 5
+    says "the model gives NaN"
+}

@@ -43,3 +43,33 @@ on_terminal() {
     silent_about $'\r'
     says "step 100/200"
 }
+
+@test "stdout that takes nothing is a failure with a sentence, in every command" {
+    gpipe train run.yaml -q
+    ended 0
+    for command in "plan run.yaml" "plan run.yaml --json" "profile run.yaml" "simulate" "inspect out" "eval out" \
+        "sample out -n 5" "doctor --seconds 0.05" "help config" "--version" "--help"; do
+        status=0
+        "$GPIPE" $command >/dev/full 2>stderr.txt || status=$?
+        output=$(cat stderr.txt)
+        ended 1
+        says "stdout could not be written"
+    done
+}
+
+@test "closed standard streams never write into a run's files" {
+    gpipe train run.yaml -q
+    ended 0
+    cp out/metrics.jsonl metrics.jsonl
+    cp out/checkpoints/latest/model.safetensors weights
+    status=0
+    "$GPIPE" train run.yaml --force >&- 2>stderr.txt </dev/null || status=$?
+    output=$(cat stderr.txt)
+    ended 1
+    says "stdout could not be written"
+    "$GPIPE" train run.yaml --force >stdout.txt 2>&- <&-
+    cmp weights out/checkpoints/latest/model.safetensors
+    [ "$(wc -l <out/metrics.jsonl)" -eq "$(wc -l <metrics.jsonl)" ]
+    ! grep -v '^{.*}$' out/metrics.jsonl
+    ! grep -q 'validation loss' out/config.yaml out/tokenizer.json corpus.txt run.yaml
+}
