@@ -19,7 +19,7 @@ typedef float peak_vector __attribute__((vector_size(GP_VECTOR_BYTES)));
 enum { PEAK_VECTORS = 12, PEAK_LANES = GP_VECTOR_BYTES / sizeof(float) };
 
 static float peak(int64_t rounds, double *flops) {
-    peak_vector sums[PEAK_VECTORS], factor, term, total = {0};
+    peak_vector sums[PEAK_VECTORS], factor = {0}, term = {0}, total = {0};
     for (int l = 0; l < PEAK_LANES; l++) {
         factor[l] = 0.999f;
         term[l] = 0.001f;
