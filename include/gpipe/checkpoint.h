@@ -1,4 +1,4 @@
-/* Tensors in files: the safetensors format (https://huggingface.co/docs/safetensors), read and written.
+/* Tensors in files: the safetensors format (Hugging Face), read and written.
  *
  * A file is 8 bytes of header length (little-endian), a JSON header {name: {dtype, shape, data_offsets},
  * "__metadata__": {text: text}}, and the tensors' bytes one after the other. Names are the model's, never the
