@@ -154,3 +154,12 @@ void gp_file_writer_destroy(gp_file_writer *writer) {
     gp_free(writer->path);
     gp_free(writer);
 }
+
+gp_status gp_file_write_text(const char *path, const char *text) {
+    gp_file_writer *writer = NULL;
+    gp_status status = gp_file_writer_create(&writer, path);
+    if (status == GP_OK) status = gp_file_writer_write(writer, text, strlen(text));
+    if (status == GP_OK) status = gp_file_writer_commit(writer);
+    gp_file_writer_destroy(writer);
+    return status;
+}

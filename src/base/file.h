@@ -32,6 +32,9 @@ gp_status gp_file_writer_commit(gp_file_writer *writer);
 /* Removes the temporary file unless it was committed. Accepts NULL. */
 void gp_file_writer_destroy(gp_file_writer *writer);
 
+/* Replaces the file at `path` by a text as a whole. */
+gp_status gp_file_write_text(const char *path, const char *text);
+
 /* Writes all bytes to a descriptor; `name` is for the message. Errors: GP_IO. */
 gp_status gp_write_all(int descriptor, const void *data, size_t bytes, const char *name);
 

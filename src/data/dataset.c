@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/status.h"
+#include "tensor/batched.h"
 
 void gp_dataset_destroy(gp_dataset *dataset) {
     if (dataset) dataset->table->destroy(dataset);
@@ -31,9 +32,7 @@ int64_t gp_dataset_windows(const gp_dataset *dataset, gp_split split) {
 
 /* Whether a tensor holds `count` samples of a type. */
 static gp_status check_tensor(const gp_tensor *tensor, gp_type sample, int64_t count, const char *what) {
-    gp_type wanted = {.dtype = sample.dtype, .shape = {.rank = sample.shape.rank + 1, .dims = {count}}};
-    for (int i = 0; i < sample.shape.rank; i++)
-        wanted.shape.dims[i + 1] = sample.shape.dims[i];
+    gp_type wanted = gp_type_with_batch(sample, count);
     if (tensor->data && gp_type_equal(tensor->type, wanted)) return GP_OK;
     char found[160], expected[160];
     return gp_error(GP_INVALID, "the tensor for the %s is %s%s: %s is needed", what,

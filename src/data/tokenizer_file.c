@@ -34,22 +34,14 @@ static json_t *describe(const gp_tokenizer *tokenizer) {
     return NULL;
 }
 
-static gp_status write_text(const char *path, const char *text) {
-    gp_file_writer *writer;
-    GP_TRY(gp_file_writer_create(&writer, path));
-    gp_status status = gp_file_writer_write(writer, text, strlen(text));
-    if (status == GP_OK) status = gp_file_writer_write(writer, "\n", 1);
-    if (status == GP_OK) status = gp_file_writer_commit(writer);
-    gp_file_writer_destroy(writer);
-    return status;
-}
-
 gp_status gp_tokenizer_save(const gp_tokenizer *tokenizer, const char *path) {
     json_t *object = describe(tokenizer);
-    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    gp_status status =
-        text ? write_text(path, text) : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for the vocabulary");
-    free(text); /* Jansson's */
+    char *dumped = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    char *text = dumped ? gp_format_text("%s\n", dumped) : NULL;
+    gp_status status = text ? gp_file_write_text(path, text)
+                            : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for the vocabulary");
+    free(dumped); /* Jansson's */
+    gp_free(text);
     json_decref(object);
     return gp_error_within(status, "the tokenizer was not saved to '%s'", path);
 }

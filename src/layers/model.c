@@ -17,18 +17,6 @@ gp_status gp_model_reserve(void **array, size_t count, size_t *capacity, size_t 
     return GP_OK;
 }
 
-gp_type gp_type_with_batch(gp_type sample, int64_t batch) {
-    gp_type type = {.dtype = sample.dtype, .shape = {.rank = sample.shape.rank + 1, .dims = {batch}}};
-    for (int i = 0; i < sample.shape.rank && i + 1 < GP_MAX_RANK; i++)
-        type.shape.dims[i + 1] = sample.shape.dims[i];
-    return type;
-}
-
-gp_type gp_type_of_sample(gp_type batched) {
-    if (batched.shape.rank < 1) return batched;
-    return (gp_type){batched.dtype, gp_shape_of(batched.shape.rank - 1, batched.shape.dims + 1)};
-}
-
 size_t gp_activation_index(gp_dtype dtype) {
     return dtype == GP_BF16 ? 1 : 0;
 }

@@ -3,6 +3,7 @@
 #define GP_LAYERS_STRUCTURE_H
 
 #include "layers/model.h"
+#include "tensor/batched.h"
 
 struct gp_layer {
     const gp_layer_class *class;
@@ -70,8 +71,6 @@ struct gp_model {
 /* Grows the array behind `array` for one more element. */
 gp_status gp_model_reserve(void **array, size_t count, size_t *capacity, size_t bytes);
 /* Types with and without the batch dimension. */
-gp_type gp_type_with_batch(gp_type sample, int64_t batch);
-gp_type gp_type_of_sample(gp_type batched);
 /* Index in gp_model.port_types. */
 size_t gp_activation_index(gp_dtype dtype);
 /* Walks through all layers for the first time: finds parameters, uses, skips, ports and their types (declare.c). */

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "pipeline/worker.h"
+#include "tensor/batched.h"
 
 /* ---- commands ---- */
 
@@ -40,9 +41,7 @@ gp_status gp_engine_find_agenda(gp_engine *engine, int micro_batches, const gp_a
 
 static gp_status check_tensor(const char *what, const gp_tensor *tensor, gp_type sample, int64_t samples) {
     char found[160], expected[160];
-    gp_type type = {sample.dtype, {.rank = sample.shape.rank + 1}};
-    type.shape.dims[0] = samples;
-    memcpy(type.shape.dims + 1, sample.shape.dims, (size_t)sample.shape.rank * sizeof *sample.shape.dims);
+    gp_type type = gp_type_with_batch(sample, samples);
     if (tensor->data && gp_type_equal(tensor->type, type)) return GP_OK;
     return gp_error(GP_INVALID, "%s are %s%s; %s is expected", what, gp_type_format(tensor->type, found, sizeof found),
                     tensor->data ? "" : " without data", gp_type_format(type, expected, sizeof expected));

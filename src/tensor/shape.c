@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "gpipe/tensor.h"
+#include "tensor/batched.h"
 
 gp_shape gp_shape_of(int rank, const int64_t *dims) {
     gp_shape shape = {.rank = rank};
@@ -62,4 +62,16 @@ char *gp_type_format(gp_type type, char *text, size_t size) {
     }
     if (size > 0) snprintf(text, size, "%s[%s]", gp_dtype_name(type.dtype), dims);
     return text;
+}
+
+gp_type gp_type_with_batch(gp_type sample, int64_t batch) {
+    gp_type type = {.dtype = sample.dtype, .shape = {.rank = sample.shape.rank + 1, .dims = {batch}}};
+    for (int i = 0; i < sample.shape.rank && i + 1 < GP_MAX_RANK; i++)
+        type.shape.dims[i + 1] = sample.shape.dims[i];
+    return type;
+}
+
+gp_type gp_type_of_sample(gp_type batched) {
+    if (batched.shape.rank < 1) return batched;
+    return (gp_type){batched.dtype, gp_shape_of(batched.shape.rank - 1, batched.shape.dims + 1)};
 }

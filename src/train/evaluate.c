@@ -1,5 +1,6 @@
 /* Evaluation through the same stages as training, without dropout. */
 #include "base/status.h"
+#include "tensor/batched.h"
 #include "train/batch.h"
 #include "train/trainer.h"
 
@@ -18,19 +19,10 @@ gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_te
     return gp_engine_forward(trainer->engine, inputs, outputs);
 }
 
-/* A sample's type with `batch` samples in front. */
-static gp_type batch_of(gp_type sample, int64_t batch) {
-    gp_type type = {.dtype = sample.dtype, .shape = {.rank = sample.shape.rank + 1, .dims = {batch}}};
-    for (int d = 0; d < sample.shape.rank; d++) {
-        type.shape.dims[d + 1] = sample.shape.dims[d];
-    }
-    return type;
-}
-
 gp_status gp_batch_create(gp_batch *batch, const gp_dataset *dataset, int64_t samples) {
     *batch = (gp_batch){0};
-    GP_TRY(gp_tensor_create(&batch->inputs, batch_of(gp_dataset_input_type(dataset), samples)));
-    gp_status status = gp_tensor_create(&batch->targets, batch_of(gp_dataset_target_type(dataset), samples));
+    GP_TRY(gp_tensor_create(&batch->inputs, gp_type_with_batch(gp_dataset_input_type(dataset), samples)));
+    gp_status status = gp_tensor_create(&batch->targets, gp_type_with_batch(gp_dataset_target_type(dataset), samples));
     if (status != GP_OK) gp_tensor_destroy(&batch->inputs);
     return status;
 }

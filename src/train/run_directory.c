@@ -189,21 +189,12 @@ gp_status gp_run_directory_save(gp_run_directory *directory, gp_trainer *trainer
     return status;
 }
 
-static gp_status write_text(const char *path, const char *text) {
-    gp_file_writer *writer = NULL;
-    gp_status status = gp_file_writer_create(&writer, path);
-    if (status == GP_OK) status = gp_file_writer_write(writer, text, strlen(text));
-    if (status == GP_OK) status = gp_file_writer_commit(writer);
-    gp_file_writer_destroy(writer);
-    return status;
-}
-
 gp_status gp_run_directory_report(gp_run_directory *directory, const gp_trainer *trainer, bool trace) {
     char *text = NULL;
     char *report = gp_format_text("%s/report.json", directory->path);
     char *events = gp_format_text("%s/trace.json", directory->path);
     gp_status status = report && events ? gp_trainer_report_format(trainer, true, &text) : GP_OUT_OF_MEMORY;
-    if (status == GP_OK) status = write_text(report, text);
+    if (status == GP_OK) status = gp_file_write_text(report, text);
     if (status == GP_OK && trace) status = gp_trainer_trace(trainer, events);
     gp_text_free(text);
     gp_free(report);

@@ -70,27 +70,11 @@ static void attention_softmax(const gp_cpu_scores *block, float *scores, float *
     }
 }
 
-GP_INLINE float delta_row(gp_dtype dtype, const void *dy, const void *y, int64_t n) {
-    float lanes[LANES];
-    lanes_fill(lanes, 0.0f);
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        GP_SIMD
-        for (int l = 0; l < LANES; l++) {
-            lanes[l] += load(dtype, dy, i + l) * load(dtype, y, i + l);
-        }
-    }
-    for (int l = 0; i + l < n; l++) {
-        lanes[l] += load(dtype, dy, i + l) * load(dtype, y, i + l);
-    }
-    return lanes_sum(lanes);
-}
-
 static void attention_delta(gp_dtype dtype, const void *dy, const void *y, int64_t rows, int64_t n, int64_t width,
                             float *delta) {
     for (int64_t r = 0; r < rows; r++) {
         const void *dy_row = from(dtype, dy, r * width), *y_row = from(dtype, y, r * width);
-        delta[r] = dtype == GP_F32 ? delta_row(GP_F32, dy_row, y_row, n) : delta_row(GP_BF16, dy_row, y_row, n);
+        delta[r] = dtype == GP_F32 ? row_product(GP_F32, dy_row, y_row, n) : row_product(GP_BF16, dy_row, y_row, n);
     }
 }
 
