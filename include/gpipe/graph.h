@@ -105,6 +105,81 @@ GP_API gp_value gp_concatenate(const gp_value *values, size_t count, int axis);
 GP_API gp_value gp_sum(gp_value x, int axis, bool keep);
 GP_API gp_value gp_mean(gp_value x, int axis, bool keep);
 
+/* ---- images: x[batch, height, width, channels], channels last. Pairs are {along the height, along the width} ---- */
+
+/* What lies around an image while a window moves over it. */
+typedef enum gp_padding {
+    GP_PADDING_VALID,   /* nothing: windows stay inside */
+    GP_PADDING_SAME,    /* TensorFlow's SAME: ceil(size / stride) windows; an odd rest goes to the end (bottom, right).
+                         * For stride 1 and odd kernels that is kernel / 2 on both sides, as elsewhere; for stride 2 it
+                         * differs from PyTorch's padding = kernel / 2, which is GP_PADDING_EXPLICIT {k / 2, k / 2} */
+    GP_PADDING_EXPLICIT /* `before` (top, left) and `after` (bottom, right) */
+} gp_padding;
+
+typedef struct gp_convolution_options {
+    int64_t stride[2], dilation[2]; /* 0: 1 */
+    int64_t groups;                 /* 0: 1; divides input and output channels; input channels: depthwise */
+    gp_padding padding;
+    int64_t before[2], after[2]; /* with GP_PADDING_EXPLICIT: 0 or more */
+} gp_convolution_options;
+
+/* Convolution (the cross-correlation of deep learning): x[n, h, w, in], weight[out, in / groups, kh, kw] in PyTorch's
+ * order of dimensions (f32, a parameter; what files of others hold), bias[out] or gp_none() -> y[n, oh, ow, out] with
+ * oh = (h + before + after - ((kh - 1) dilation + 1)) / stride + 1, rounded down. Padding is zeros. `options` may be
+ * NULL. */
+GP_API gp_value gp_convolution(gp_value x, gp_value weight, gp_value bias, const gp_convolution_options *options);
+
+typedef struct gp_pool_options {
+    int64_t kernel[2]; /* required; at most 256 elements for the maximum */
+    int64_t stride[2]; /* 0: the kernel's size */
+    gp_padding padding;
+    int64_t before[2], after[2]; /* with GP_PADDING_EXPLICIT; each less than the kernel */
+    bool ceil;                   /* a last window that begins inside the image (or the padding before it) but ends
+                                  * behind it counts too (PyTorch's ceil_mode) */
+} gp_pool_options;
+
+/* The greatest element of each window, channel by channel; padding never counts. x[n, h, w, c] -> y[n, oh, ow, c]. The
+ * gradient goes to the first greatest element, row by row. */
+GP_API gp_value gp_max_pool(gp_value x, const gp_pool_options *options);
+/* The mean of the elements of each window that lie inside the image: padding does not count (PyTorch's
+ * count_include_pad = False, and TensorFlow's way). */
+GP_API gp_value gp_average_pool(gp_value x, const gp_pool_options *options);
+/* The mean over all pixels: x[n, h, w, c] -> y[n, c]. */
+GP_API gp_value gp_global_average_pool(gp_value x);
+
+typedef struct gp_batch_norm_options {
+    double epsilon; /* added to the variance */
+    bool relu;      /* y = max(0, y) in the same pass: a rectifier of its own costs more memory traffic */
+} gp_batch_norm_options;
+
+/* Batch norm (Ioffe & Szegedy, arXiv 1502.03167) in its training form, over all dimensions but the last: x[..., c],
+ * weight[c] and bias[c] f32 -> y. Statistics are those of the micro-batch; the variance is the biased one (divided by
+ * the number of rows). `mean` and `variance` (f32[c], may be NULL) receive them as values without gradient, for a
+ * layer's moving averages (gp_layer_statistics). */
+GP_API gp_value gp_batch_norm(gp_value x, gp_value weight, gp_value bias, const gp_batch_norm_options *options,
+                              gp_value *mean, gp_value *variance);
+/* The form of evaluation: the same with a given mean[c] and variance[c] (f32; they get no gradient). */
+GP_API gp_value gp_batch_norm_inference(gp_value x, gp_value weight, gp_value bias, gp_value mean, gp_value variance,
+                                        const gp_batch_norm_options *options);
+
+/* Zeros around: dimension i grows by before[i] at its front and after[i] at its end (rank entries each, those of
+ * dimension 0, the batch, are 0); negative numbers cut off. */
+GP_API gp_value gp_pad(gp_value x, const int64_t *before, const int64_t *after);
+/* x[n, h, w, c] moved up by `rows` and left by `columns` pixels (negative: down and right), zeros where nothing comes
+ * from: y[n, i, j, c] = x[n, i + rows, j + columns, c]. */
+GP_API gp_value gp_pixel_shift(gp_value x, int64_t rows, int64_t columns);
+/* Each pixel repeated rows x columns times (nearest neighbour). */
+GP_API gp_value gp_upsample(gp_value x, int64_t rows, int64_t columns);
+
+/* Drop-path (Larsson et al., arXiv 1605.07648; stochastic depth, Huang et al., arXiv 1603.09382): a whole sample of x
+ * becomes zero with probability p, else x / (1 - p). Counted random numbers, as in gp_dropout. `scheduled`: the
+ * probability grows linearly over the training, p * step / steps (Zoph et al., arXiv 1707.07012), and is 0 in the first
+ * step. The identity when p is 0 or the graph is built for inference. */
+GP_API gp_value gp_drop_path(gp_value x, double p, bool scheduled);
+/* x[n, ..., c] times scale[n, c], every pixel of a sample alike (squeeze-and-excitation, Hu et al., arXiv 1709.01507).
+ */
+GP_API gp_value gp_channel_scale(gp_value x, gp_value scale);
+
 /* ---- losses: the SUM over the micro-batch as an f32 scalar; the engine divides by the weight of the whole mini-batch,
  * so that the loss is its mean however it was split ---- */
 typedef struct gp_cross_entropy_options {

@@ -30,6 +30,7 @@ typedef struct gp_run {
     uint32_t step;
     uint32_t first_sample; /* number of the micro-batch's first sample in the mini-batch */
     bool check;            /* look for NaN and infinity after every kernel (for diagnosis) */
+    double progress;       /* share of the training that is done, 0 to 1: what scheduled rates grow with */
 } gp_run;
 
 /* A parameter in the form that a kernel wants to read it in (another dtype, a blocked layout). The stage owns the

@@ -85,6 +85,54 @@
     X(GP_OP_SQUARED_ERROR, "squared_error")                                                                            \
     /* x, target, dloss f32[] -> dx */                                                                                 \
     X(GP_OP_SQUARED_ERROR_GRADIENT, "squared_error_gradient")                                                          \
+    /* ---- images: x[n, h, w, c], channels last; geometry in gp_window_attributes ---- */                             \
+    /* gp_convolution_attributes; x[n, h, w, in], weight f32[out, in / groups, kh, kw], bias f32[out]?                 \
+     * -> y[n, oh, ow, out] */                                                                                         \
+    X(GP_OP_CONVOLUTION, "convolution")                                                                                \
+    /* the same attributes; dy[n, oh, ow, out], weight -> dx[n, h, w, in] */                                           \
+    X(GP_OP_CONVOLUTION_INPUT_GRADIENT, "convolution_input_gradient")                                                  \
+    /* the same attributes; dy, x -> dweight f32[out, in / groups, kh, kw]; accumulates */                             \
+    X(GP_OP_CONVOLUTION_WEIGHT_GRADIENT, "convolution_weight_gradient")                                                \
+    /* gp_window_attributes; x -> y[n, oh, ow, c], index u8[n, oh, ow, c]: row * kw + column, in the window, of the    \
+     * first greatest element of those inside the image; a NaN is greater than anything */                             \
+    X(GP_OP_MAX_POOL, "max_pool")                                                                                      \
+    /* the same attributes; dy, index -> dx: adds what overlapping windows pick */                                     \
+    X(GP_OP_MAX_POOL_GRADIENT, "max_pool_gradient")                                                                    \
+    /* gp_window_attributes; x -> y: the mean over the elements of the window that are inside the image */             \
+    X(GP_OP_AVERAGE_POOL, "average_pool")                                                                              \
+    /* the same attributes; dy -> dx */                                                                                \
+    X(GP_OP_AVERAGE_POOL_GRADIENT, "average_pool_gradient")                                                            \
+    /* x[n, h, w, c] -> y[n, c] */                                                                                     \
+    X(GP_OP_GLOBAL_AVERAGE_POOL, "global_average_pool")                                                                \
+    /* gp_image_attributes; dy[n, c] -> dx[n, h, w, c] */                                                              \
+    X(GP_OP_GLOBAL_AVERAGE_POOL_GRADIENT, "global_average_pool_gradient")                                              \
+    /* gp_batch_norm_attributes; x[..., c], w f32[c], b f32[c] -> y, mean f32[c], variance f32[c] (biased) over the    \
+     * rows; y = (x - mean) / sqrt(variance + epsilon) w + b, then max(0, y) with relu */                              \
+    X(GP_OP_BATCH_NORM, "batch_norm")                                                                                  \
+    /* the same attributes; dy, x, w, b, mean, variance -> dw f32[c], db f32[c]; with relu, dy counts where (x - mean) \
+     * / sqrt(variance + epsilon) w + b > 0, found again in f32; both accumulate. Also of batch_norm_inference */      \
+    X(GP_OP_BATCH_NORM_WEIGHT_GRADIENT, "batch_norm_weight_gradient")                                                  \
+    /* the same attributes; dy, x, w, b, mean, variance, dw, db -> dx = w rstd (dy - db / rows - h dw / rows), h = (x  \
+     * - mean) rstd; dw and db are those of these rows alone, from the operation above */                                      \
+    X(GP_OP_BATCH_NORM_GRADIENT, "batch_norm_gradient")                                                                \
+    /* the same attributes; x, w, b, mean f32[c], variance f32[c] (given) -> y */                                      \
+    X(GP_OP_BATCH_NORM_INFERENCE, "batch_norm_inference")                                                              \
+    /* the same attributes; dy, x, w, b, mean, variance -> dx = w rstd dy */                                           \
+    X(GP_OP_BATCH_NORM_INFERENCE_GRADIENT, "batch_norm_inference_gradient")                                            \
+    /* gp_pad_attributes; x -> y with `before` more elements at the front and `after` at the end of each dimension,    \
+     * zeros; negative ones cut off */                                                                                 \
+    X(GP_OP_PAD, "pad")                                                                                                \
+    /* gp_upsample_attributes; x[n, h, w, c] -> y[n, h rows, w columns, c], every pixel repeated */                    \
+    X(GP_OP_UPSAMPLE, "upsample")                                                                                      \
+    /* the same attributes; dy -> dx: the sum over the copies of a pixel */                                            \
+    X(GP_OP_UPSAMPLE_GRADIENT, "upsample_gradient")                                                                    \
+    /* gp_drop_path_attributes; x[n, ...] -> y = x or 0 by sample, times 1 / (1 - p); the gradient is the same         \
+     * operation on dy */                                                                                              \
+    X(GP_OP_DROP_PATH, "drop_path")                                                                                    \
+    /* x[n, ..., c], s[n, c] -> y = x s */                                                                             \
+    X(GP_OP_CHANNEL_SCALE, "channel_scale")                                                                            \
+    /* dy, x -> ds[n, c], the sum of dy x over a sample's pixels */                                                    \
+    X(GP_OP_CHANNEL_SCALE_GRADIENT, "channel_scale_gradient")                                                          \
     /* inserted by programs only: x (f32 or bf16) -> y f32 += x; always accumulates */                                 \
     X(GP_OP_ACCUMULATE, "accumulate")
 
@@ -151,6 +199,46 @@ typedef struct gp_shape_attributes {
     gp_shape shape;
     gp_dtype dtype; /* of the result */
 } gp_shape_attributes;
+
+/* How a window moves over an image, everything resolved; [0] is along the height, [1] along the width. Window (i, j)
+ * has element (r, s) at row i stride - before + r dilation; what lies outside the image is padding (0 in a convolution,
+ * not there in pooling). None of the fields is negative. There are (image + before + after - extent) / stride + 1
+ * windows along each axis, rounded down, with extent = (kernel - 1) dilation + 1. */
+typedef struct gp_window_attributes {
+    int64_t kernel[2], stride[2], dilation[2]; /* dilation is 1 in pooling */
+    int64_t before[2], after[2];
+    int64_t image[2]; /* height and width of x: what a gradient cannot tell from dy */
+} gp_window_attributes;
+
+typedef struct gp_convolution_attributes {
+    gp_window_attributes window;
+    int64_t groups; /* output channels o of group g = o / (out / groups) see input channels of group g alone */
+} gp_convolution_attributes;
+
+typedef struct gp_image_attributes {
+    int64_t height, width;
+} gp_image_attributes;
+
+typedef struct gp_batch_norm_attributes {
+    double epsilon;
+    bool relu;
+} gp_batch_norm_attributes;
+
+typedef struct gp_pad_attributes {
+    int64_t before[GP_MAX_RANK], after[GP_MAX_RANK];
+} gp_pad_attributes;
+
+typedef struct gp_upsample_attributes {
+    int64_t rows, columns;
+} gp_upsample_attributes;
+
+/* The word of a sample is that of its element 0; see base/random.h. The rate of this run is p, or p times the share of
+ * the training that is done (gp_run.progress) when it is scheduled. */
+typedef struct gp_drop_path_attributes {
+    double p;
+    uint32_t use;
+    bool scheduled;
+} gp_drop_path_attributes;
 
 /* The class of a built-in operation (infer, gradient, flops, in_place; no kernel: devices have those). */
 const gp_op_class *gp_op_class_of(gp_op_id id);

@@ -105,11 +105,11 @@ double gp_flops_of_input(const gp_op_call *call) {
 /* ---- application ---- */
 
 gp_value gp_apply(gp_op_id id, const void *attributes, const gp_value *inputs, size_t input_count) {
-    static const unsigned char output_counts[GP_OP_CUSTOM] = {[GP_OP_LAYER_NORM] = 3,
-                                                              [GP_OP_LAYER_NORM_WEIGHT_GRADIENT] = 2,
-                                                              [GP_OP_RMS_NORM] = 2,
-                                                              [GP_OP_ATTENTION] = 2,
-                                                              [GP_OP_CROSS_ENTROPY] = 2};
+    static const unsigned char output_counts[GP_OP_CUSTOM] = {
+        [GP_OP_LAYER_NORM] = 3,    [GP_OP_LAYER_NORM_WEIGHT_GRADIENT] = 2,
+        [GP_OP_RMS_NORM] = 2,      [GP_OP_ATTENTION] = 2,
+        [GP_OP_CROSS_ENTROPY] = 2, [GP_OP_MAX_POOL] = 2,
+        [GP_OP_BATCH_NORM] = 3,    [GP_OP_BATCH_NORM_WEIGHT_GRADIENT] = 2};
     gp_value outputs[GP_MAX_OPERANDS];
     gp_op_apply(gp_op_class_of(id), attributes, inputs, input_count, outputs,
                 output_counts[id] ? output_counts[id] : 1);

@@ -66,5 +66,13 @@ extern const gp_op_class gp_reshape_class, gp_alias_class, gp_transpose_class, g
 extern const gp_op_class gp_reduce_to_class, gp_broadcast_to_class; /* reduce.c */
 extern const gp_op_class gp_cross_entropy_class, gp_cross_entropy_gradient_class, gp_squared_error_class,
     gp_squared_error_gradient_class; /* losses.c */
+extern const gp_op_class gp_convolution_class, gp_convolution_input_gradient_class,
+    gp_convolution_weight_gradient_class; /* convolution.c */
+extern const gp_op_class gp_max_pool_class, gp_max_pool_gradient_class, gp_average_pool_class,
+    gp_average_pool_gradient_class, gp_global_average_pool_class, gp_global_average_pool_gradient_class; /* pooling.c */
+extern const gp_op_class gp_batch_norm_class, gp_batch_norm_weight_gradient_class, gp_batch_norm_gradient_class,
+    gp_batch_norm_inference_class, gp_batch_norm_inference_gradient_class; /* batch_norm.c */
+extern const gp_op_class gp_pad_class, gp_upsample_class, gp_upsample_gradient_class, gp_drop_path_class,
+    gp_channel_scale_class, gp_channel_scale_gradient_class; /* image.c */
 
 #endif

@@ -39,6 +39,26 @@ static const gp_op_class *const classes[GP_OP_CUSTOM] = {
     [GP_OP_CROSS_ENTROPY_GRADIENT] = &gp_cross_entropy_gradient_class,
     [GP_OP_SQUARED_ERROR] = &gp_squared_error_class,
     [GP_OP_SQUARED_ERROR_GRADIENT] = &gp_squared_error_gradient_class,
+    [GP_OP_CONVOLUTION] = &gp_convolution_class,
+    [GP_OP_CONVOLUTION_INPUT_GRADIENT] = &gp_convolution_input_gradient_class,
+    [GP_OP_CONVOLUTION_WEIGHT_GRADIENT] = &gp_convolution_weight_gradient_class,
+    [GP_OP_MAX_POOL] = &gp_max_pool_class,
+    [GP_OP_MAX_POOL_GRADIENT] = &gp_max_pool_gradient_class,
+    [GP_OP_AVERAGE_POOL] = &gp_average_pool_class,
+    [GP_OP_AVERAGE_POOL_GRADIENT] = &gp_average_pool_gradient_class,
+    [GP_OP_GLOBAL_AVERAGE_POOL] = &gp_global_average_pool_class,
+    [GP_OP_GLOBAL_AVERAGE_POOL_GRADIENT] = &gp_global_average_pool_gradient_class,
+    [GP_OP_BATCH_NORM] = &gp_batch_norm_class,
+    [GP_OP_BATCH_NORM_WEIGHT_GRADIENT] = &gp_batch_norm_weight_gradient_class,
+    [GP_OP_BATCH_NORM_GRADIENT] = &gp_batch_norm_gradient_class,
+    [GP_OP_BATCH_NORM_INFERENCE] = &gp_batch_norm_inference_class,
+    [GP_OP_BATCH_NORM_INFERENCE_GRADIENT] = &gp_batch_norm_inference_gradient_class,
+    [GP_OP_PAD] = &gp_pad_class,
+    [GP_OP_UPSAMPLE] = &gp_upsample_class,
+    [GP_OP_UPSAMPLE_GRADIENT] = &gp_upsample_gradient_class,
+    [GP_OP_DROP_PATH] = &gp_drop_path_class,
+    [GP_OP_CHANNEL_SCALE] = &gp_channel_scale_class,
+    [GP_OP_CHANNEL_SCALE_GRADIENT] = &gp_channel_scale_gradient_class,
     [GP_OP_ACCUMULATE] = &gp_accumulate_class,
 };
 
@@ -69,9 +89,11 @@ uint32_t gp_op_accumulates(gp_op_id id) {
     case GP_OP_RMS_NORM_WEIGHT_GRADIENT:
     case GP_OP_EMBEDDING_GRADIENT:
     case GP_OP_REDUCE_TO:
+    case GP_OP_CONVOLUTION_WEIGHT_GRADIENT:
     case GP_OP_ACCUMULATE:
         return 1;
     case GP_OP_LAYER_NORM_WEIGHT_GRADIENT:
+    case GP_OP_BATCH_NORM_WEIGHT_GRADIENT:
         return 3;
     default:
         return 0;
