@@ -80,6 +80,30 @@ GP_API const char *gp_safetensors_metadata_find(const gp_safetensors *file, cons
 /* The format's name of a dtype, for instance "BF16". */
 GP_API const char *gp_safetensors_dtype_name(gp_dtype dtype);
 
+/* ---- several files as one ----
+ *
+ * Large models come in shards: model-00001-of-00002.safetensors and so on, with an index model.safetensors.index.json
+ * {"weight_map": {tensor: file}} (Hugging Face). The functions are those of one file, and so are their rules. */
+typedef struct gp_shards gp_shards;
+
+/* `path`: a safetensors file; an index (a name that ends in .json), whose files lie beside it; or a folder that holds
+ * model.safetensors or model.safetensors.index.json. Tensors that the index does not name are not there. Errors: as
+ * gp_safetensors_open, and GP_INVALID for an index that is none, that names a file outside its folder or a tensor that
+ * its file lacks. On error `*shards` is NULL. */
+GP_API gp_status gp_shards_open(gp_shards **shards, const char *path);
+GP_API void gp_shards_close(gp_shards *shards); /* accepts NULL */
+/* Tensors are numbered from 0 by name (as strcmp orders). An index must be below the count. */
+GP_API size_t gp_shards_count(const gp_shards *shards);
+GP_API const char *gp_shards_name(const gp_shards *shards, size_t index);
+GP_API gp_type gp_shards_type(const gp_shards *shards, size_t index);
+GP_API const void *gp_shards_data(const gp_shards *shards, size_t index);
+GP_API bool gp_shards_find(const gp_shards *shards, const char *name, size_t *index);
+GP_API gp_status gp_shards_read(const gp_shards *shards, size_t index, size_t first, size_t count, gp_dtype dtype,
+                                void *destination);
+/* The open files, and the path of each, for metadata and messages. */
+GP_API size_t gp_shards_file_count(const gp_shards *shards);
+GP_API const gp_safetensors *gp_shards_file(const gp_shards *shards, size_t file, const char **path);
+
 #ifdef __cplusplus
 }
 #endif
