@@ -49,10 +49,11 @@
     X(GP_OP_SOFTMAX, "softmax")                                                                                        \
     /* dy, y -> dx */                                                                                                  \
     X(GP_OP_SOFTMAX_GRADIENT, "softmax_gradient")                                                                      \
-    /* gp_attention_attributes; qkv[b, t, 3c] -> y[b, t, c], lse f32[b, heads, t] (log of the sum of exponentials of   \
-     * the scaled scores) */                                                                                           \
+    /* gp_attention_attributes; qkv[b, t, 3c], mask i32[b, t]? (0: no row sees this column; needs full attention, and  \
+     * fails with GP_INVALID where a sample has no other) -> y[b, t, c], lse f32[b, heads, t] (log of the sum of       \
+     * exponentials of the scaled scores) */                                                                           \
     X(GP_OP_ATTENTION, "attention")                                                                                    \
-    /* dy, qkv, y, lse -> dqkv */                                                                                      \
+    /* dy, qkv, y, lse, mask? -> dqkv */                                                                               \
     X(GP_OP_ATTENTION_GRADIENT, "attention_gradient")                                                                  \
     /* gp_cast_attributes (dtype of y); table f32[n, width], indices i32[...] -> y[..., width]; checks the indices */  \
     X(GP_OP_EMBEDDING, "embedding")                                                                                    \

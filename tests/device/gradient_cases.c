@@ -191,6 +191,12 @@ static gp_value attention_full(fixture *f) {
     return gp_attention(activation(f, SHAPE(1, 4, 6)), &(gp_attention_options){.heads = 1, .full = true, .scale = 0.3});
 }
 
+static gp_value attention_masked(fixture *f) {
+    gp_value qkv = activation(f, SHAPE(2, 4, 12)), token = indices(f, SHAPE(2, 1), 1, 2);
+    gp_value parts[] = {token, indices(f, SHAPE(2, 2), 0, 2), indices(f, SHAPE(2, 1), 0, 1)};
+    return gp_attention_masked(qkv, gp_concatenate(parts, 3, 1), &(gp_attention_options){.heads = 2, .full = true});
+}
+
 static gp_value attention_dropout(fixture *f) {
     return gp_attention(activation(f, SHAPE(2, 4, 12)), &(gp_attention_options){.heads = 2, .dropout = 0.4});
 }
@@ -378,6 +384,7 @@ const gradient_case gradient_cases[] = {
     CASE(softmax),
     CASE(attention_causal),
     CASE(attention_full),
+    CASE(attention_masked),
     CASE(attention_dropout),
     CASE(embedding),
     CASE(dropout),

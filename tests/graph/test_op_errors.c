@@ -109,6 +109,10 @@ static void test_attention(void **state) {
     assert_refused(gp_attention(given(g, "f32[2,5,35]"), &good), "attention", "f32[2,5,35]", NULL);
     assert_refused(gp_attention(given(g, "f32[5,36]"), &good), "attention", "f32[5,36]", NULL);
     assert_refused(gp_attention(given(g, "f32[]"), &good), "attention", "f32[]", NULL);
+    gp_attention_options full = {.heads = 1, .full = true};
+    assert_refused(gp_attention_masked(qkv, given(g, "i32[2,5]"), &good), "attention", "full attention", NULL);
+    assert_refused(gp_attention_masked(qkv, given(g, "i32[2,4]"), &full), "attention", "i32[2,4]", NULL);
+    assert_refused(gp_attention_masked(qkv, given(g, "f32[2,5]"), &full), "attention", "mask must be i32", NULL);
     assert_refused(gp_attention(given(g, "f32[2,5,0]"), &good), "attention", "f32[2,5,0]", NULL);
 }
 

@@ -1,6 +1,7 @@
 /* Attention: creation, what both directions share, and the forward kernel. How it works is in attention.h. */
 #include "device/cpu/attention.h"
 
+#include <math.h>
 #include <stdatomic.h>
 
 #include "base/memory.h"
@@ -55,7 +56,7 @@ gp_cpu_scores gp_cpu_attention_block(const gp_cpu_head *h, int64_t first, gp_cpu
     }
     return (gp_cpu_scores){.first = first,
                            .rows = rows,
-                           .columns = a->causal ? first + rows : a->t,
+                           .columns = a->causal ? first + rows : h->columns,
                            .width = a->scores_width,
                            .causal = a->causal,
                            .draw = a->threshold ? draw : NULL,
@@ -63,7 +64,33 @@ gp_cpu_scores gp_cpu_attention_block(const gp_cpu_head *h, int64_t first, gp_cpu
                            .row_elements = a->t};
 }
 
+void gp_cpu_attention_hide(const gp_cpu_head *h, const gp_cpu_scores *block, float *scores) {
+    if (!h->mask) return;
+    for (int64_t r = 0; r < block->rows; r++) {
+        float *row = scores + r * block->width;
+        for (int64_t i = 0; i < block->columns; i++) {
+            row[i] = h->mask[i] ? row[i] : -INFINITY;
+        }
+    }
+}
+
 /* ---- all heads ---- */
+
+/* Padding at the end, the usual case, costs nothing: its columns are not computed. A mask with holes before its last
+ * column is kept for gp_cpu_attention_hide. */
+static gp_status look_at_mask(gp_cpu_head *h) {
+    const gp_cpu_attention *a = h->attention;
+    h->columns = a->t;
+    if (a->mask_input < 0) return GP_OK;
+    const int32_t *mask = (const int32_t *)h->inputs[a->mask_input] + h->sample * a->t;
+    while (h->columns > 0 && mask[h->columns - 1] == 0) {
+        h->columns--;
+    }
+    for (int64_t i = 0; i < h->columns && !h->mask; i++) {
+        if (mask[i] == 0) h->mask = mask;
+    }
+    return h->columns > 0 ? GP_OK : GP_INVALID;
+}
 
 typedef struct heads_work {
     const gp_cpu_attention *attention;
@@ -82,8 +109,9 @@ static void heads_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
     for (int64_t w = begin; w < end; w++) {
         float *workspace = work->workspace + (size_t)w * a->worker_workspace;
         for (int64_t i = count * w / a->workers; i < count * (w + 1) / a->workers; i++) {
-            gp_cpu_head head = {a, i / a->heads, i % a->heads, work->run, work->inputs, work->outputs};
-            gp_status status = work->head_run(&head, workspace);
+            gp_cpu_head head = {a, i / a->heads, i % a->heads, work->run, work->inputs, work->outputs, NULL, 0};
+            gp_status status = look_at_mask(&head);
+            if (status == GP_OK) status = work->head_run(&head, workspace);
             if (status != GP_OK) atomic_store(&work->status, (int)status);
         }
     }
@@ -96,6 +124,7 @@ gp_status gp_cpu_attention_heads(const gp_cpu_attention *a, const gp_run *run, c
     gp_cpu_call call = {.workspace = &work};
     gp_cpu_for(a->workers, a->workers, 1, &call, heads_part);
     gp_status status = (gp_status)atomic_load(&work.status);
+    if (status == GP_INVALID) return gp_error(status, "the mask of a sample hides every position");
     return status == GP_OK ? GP_OK : gp_error(status, "a product of attention failed: %s", gp_status_text(status));
 }
 
@@ -117,6 +146,7 @@ static gp_status forward_head(const gp_cpu_head *h, float *workspace) {
         gp_cpu_matrix q = gp_cpu_attention_rows(h, qkv, 3, 0, first, block.rows, query);
         gp_sgemm score = {false, true, block.rows, block.columns, d, q.width, k.width, block.width, a->scale, 0.0f};
         GP_TRY(gp_onednn_sgemm(&score, q.data, k.data, scores));
+        gp_cpu_attention_hide(h, &block, scores);
         a->loops->attention_softmax(&block, scores, lse + first, inverse);
         gp_sgemm mix = {false, false, block.rows, d, block.columns, block.width, v.width, d, 1.0f, 0.0f};
         GP_TRY(gp_onednn_sgemm(&mix, scores, v.data, tile));
@@ -155,6 +185,10 @@ static gp_status check(const gp_cpu_attention *a, const gp_kernel_desc *d) {
     bool fits = gp_cpu_is_float(qkv) && has_shape(qkv, qkv.dtype, a->samples, a->t, 3 * a->width) &&
                 has_shape(y, qkv.dtype, a->samples, a->t, a->width) &&
                 has_shape(lse, GP_F32, a->samples, a->heads, a->t) && a->head_width * a->heads == a->width;
+    if (a->mask_input >= 0) {
+        gp_type mask = {GP_I32, gp_shape_of(2, (int64_t[]){a->samples, a->t})};
+        fits = fits && !a->causal && gp_type_equal(d->inputs[a->mask_input], mask);
+    }
     if (!forward) fits = fits && gp_type_equal(d->inputs[0], y) && gp_type_equal(d->outputs[0], qkv);
     return gp_cpu_check(fits, d);
 }
@@ -171,8 +205,10 @@ static gp_status set_up(gp_cpu_attention *a, const gp_cpu_device *device, const 
     a->width = qkv.shape.dims[2] / 3;
     a->heads = attributes->heads;
     a->head_width = a->width / a->heads;
-    GP_TRY(check(a, desc));
     a->causal = attributes->causal;
+    a->mask_input = desc->id == GP_OP_ATTENTION ? 1 : 4;
+    if (a->mask_input >= desc->input_count || !gp_cpu_is_present(desc->inputs[a->mask_input])) a->mask_input = -1;
+    GP_TRY(check(a, desc));
     a->scale = (float)attributes->scale;
     a->use = attributes->use;
     a->threshold = gp_random_threshold(attributes->dropout);

@@ -25,6 +25,7 @@ typedef struct gp_cpu_attention {
     uint32_t use, threshold; /* of dropout; a threshold of 0: none */
     float keep_scale;
     int64_t scores_width;    /* floats from row to row of a block of scores */
+    int mask_input;          /* -1: none */
     int workers;             /* threads that have heads of their own */
     size_t worker_workspace; /* floats of one of them */
 } gp_cpu_attention;
@@ -36,6 +37,8 @@ typedef struct gp_cpu_head {
     const gp_run *run;
     const void *const *inputs;
     void *const *outputs;
+    const int32_t *mask; /* of the sample; NULL: every column below `columns` is seen */
+    int64_t columns;     /* behind which everything is masked */
 } gp_cpu_head;
 
 /* Rows of f32, `width` elements apart. */
@@ -61,6 +64,9 @@ void gp_cpu_attention_store(const gp_cpu_head *head, float *rows, const float *f
                             int part, int64_t first, int64_t count);
 /* The description of a block of scores; `draw` is filled and used when there is dropout. */
 gp_cpu_scores gp_cpu_attention_block(const gp_cpu_head *head, int64_t first, gp_cpu_draw *draw);
+
+/* Scores of columns that the mask hides become -infinity, whose exponential is 0. */
+void gp_cpu_attention_hide(const gp_cpu_head *head, const gp_cpu_scores *block, float *scores);
 
 /* Sets run, workspace: each kernel in its file. */
 void gp_cpu_attention_setup_forward(gp_cpu_attention *attention);

@@ -5,6 +5,8 @@
  * and values, the others add to them: nothing needs to be zeroed, and the order of additions is fixed. */
 #include "device/cpu/attention.h"
 
+#include <string.h>
+
 #include "base/status.h"
 
 /* Where one head's numbers lie in the workspace; unless the attention is dense, everything from `query` on lies in the
@@ -62,6 +64,7 @@ static gp_status block_run(const gp_cpu_head *h, const buffers *b, const sides *
 
     gp_sgemm score = {false, true, rows, columns, d, q.width, s->k.width, width, a->scale, 0.0f};
     GP_TRY(gp_onednn_sgemm(&score, q.data, s->k.data, b->scores));
+    gp_cpu_attention_hide(h, &block, b->scores);
     gp_sgemm dprobability = {false, true, rows, columns, d, dy.width, s->v.width, width, 1.0f, 0.0f};
     GP_TRY(gp_onednn_sgemm(&dprobability, dy.data, s->v.data, b->dp));
     a->loops->attention_gradient(&block, b->scores, b->dp, lse, b->delta, a->scale);
@@ -78,6 +81,13 @@ static gp_status block_run(const gp_cpu_head *h, const buffers *b, const sides *
     return GP_OK;
 }
 
+/* Keys and values behind the last column that anybody sees have no gradient, and no product writes it. */
+static void clear_masked(const gp_cpu_head *h, const target *gradient) {
+    for (int64_t r = h->columns; r < h->attention->t; r++) {
+        memset(gradient->data + r * gradient->width, 0, (size_t)h->attention->head_width * sizeof(float));
+    }
+}
+
 static gp_status gradient_head(const gp_cpu_head *h, float *workspace) {
     const gp_cpu_attention *a = h->attention;
     buffers b = buffers_in(a, workspace);
@@ -85,6 +95,8 @@ static gp_status gradient_head(const gp_cpu_head *h, float *workspace) {
                .v = gp_cpu_attention_rows(h, h->inputs[1], 3, 2, 0, a->t, b.values),
                .dk = target_of(h, 1, 0, b.dkeys),
                .dv = target_of(h, 2, 0, b.dvalues)};
+    clear_masked(h, &s.dk);
+    clear_masked(h, &s.dv);
     int64_t last = (a->t - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
     for (int64_t first = last; first >= 0; first -= ATTENTION_ROWS) {
         GP_TRY(block_run(h, &b, &s, first, first != last));

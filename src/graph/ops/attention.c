@@ -55,10 +55,19 @@ gp_value gp_softmax(gp_value x) {
     return gp_apply(GP_OP_SOFTMAX, NULL, &x, 1);
 }
 
-/* ---- attention: qkv[b, t, 3c] -> y[b, t, c], lse f32[b, heads, t] ---- */
+/* ---- attention: qkv[b, t, 3c], mask i32[b, t]? -> y[b, t, c], lse f32[b, heads, t] ---- */
+
+static gp_status check_mask(const gp_op_call *call, size_t input, gp_shape qkv) {
+    const gp_attention_attributes *attributes = call->attributes;
+    if (!gp_op_present(call, input)) return GP_OK;
+    gp_type wanted = {GP_I32, gp_shape_leading(qkv, 1)};
+    if (!gp_type_equal(call->inputs[input], wanted)) return gp_op_refuse(call, "the mask must be i32 [batch, time]");
+    if (attributes->causal) return gp_op_refuse(call, "a mask is for full attention: a causal row could see nothing");
+    return GP_OK;
+}
 
 static gp_status attention_infer(const gp_op_call *call, gp_type *outputs) {
-    GP_TRY(gp_op_expect(call, 1, 1, 2));
+    GP_TRY(gp_op_expect(call, 1, 2, 2));
     const gp_attention_attributes *attributes = call->attributes;
     gp_type qkv = call->inputs[0];
     if (!gp_type_is_activation(qkv) || qkv.shape.rank != 3 || gp_shape_last(qkv.shape) % 3 != 0)
@@ -70,6 +79,7 @@ static gp_status attention_infer(const gp_op_call *call, gp_type *outputs) {
         return gp_op_refuse(call, "dropout is %g: 0 or more and less than 1 is accepted", attributes->dropout);
     if (!isfinite(attributes->scale) || attributes->scale <= 0.0)
         return gp_op_refuse(call, "scale is %g: it must be positive", attributes->scale);
+    GP_TRY(check_mask(call, 1, qkv.shape));
     int64_t batch = qkv.shape.dims[0], time = qkv.shape.dims[1];
     outputs[0] = (gp_type){qkv.dtype, {3, {batch, time, width}}};
     outputs[1] = (gp_type){GP_F32, {3, {batch, attributes->heads, time}}};
@@ -79,8 +89,9 @@ static gp_status attention_infer(const gp_op_call *call, gp_type *outputs) {
 static gp_status attention_gradient(const gp_op_gradient *g) {
     if (!gp_value_valid(g->output_gradients[0]))
         return gp_error(GP_INVALID, "only the result has a gradient, not its statistics");
-    gp_value operands[] = {g->output_gradients[0], g->inputs[0], g->outputs[0], g->outputs[1]};
-    g->input_gradients[0] = gp_apply(GP_OP_ATTENTION_GRADIENT, g->attributes, operands, 4);
+    gp_value mask = g->input_count > 1 ? g->inputs[1] : gp_none();
+    gp_value operands[] = {g->output_gradients[0], g->inputs[0], g->outputs[0], g->outputs[1], mask};
+    g->input_gradients[0] = gp_apply(GP_OP_ATTENTION_GRADIENT, g->attributes, operands, gp_value_valid(mask) ? 5 : 4);
     return GP_OK;
 }
 
@@ -108,10 +119,11 @@ const gp_op_class gp_attention_class = {.size = sizeof(gp_op_class),
                                         .flops = attention_flops};
 
 static gp_status attention_gradient_infer(const gp_op_call *call, gp_type *outputs) {
-    GP_TRY(gp_op_expect(call, 4, 4, 1));
+    GP_TRY(gp_op_expect(call, 4, 5, 1));
     gp_type expected[2] = {{.dtype = GP_F32}, {.dtype = GP_F32}};
     gp_op_call forward = {call->attributes, call->inputs + 1, 1, NULL, 2};
     GP_TRY(attention_infer(&forward, expected));
+    GP_TRY(check_mask(call, 4, call->inputs[1].shape));
     if (!gp_type_equal(call->inputs[0], expected[0]) || !gp_type_equal(call->inputs[2], expected[0]) ||
         !gp_type_equal(call->inputs[3], expected[1]))
         return gp_op_refuse(call, "dy, y and lse must have the types of the results of attention");
@@ -126,6 +138,10 @@ const gp_op_class gp_attention_gradient_class = {.size = sizeof(gp_op_class),
                                                  .flops = attention_gradient_flops};
 
 gp_value gp_attention(gp_value qkv, const gp_attention_options *options) {
+    return gp_attention_masked(qkv, gp_none(), options);
+}
+
+gp_value gp_attention_masked(gp_value qkv, gp_value mask, const gp_attention_options *options) {
     if (!gp_value_valid(qkv)) return gp_invalid_like(qkv);
     if (!options)
         return gp_graph_error(qkv.graph, "attention: the options are missing: the number of heads is required");
@@ -143,5 +159,5 @@ gp_value gp_attention(gp_value qkv, const gp_attention_options *options) {
     bool drops = attributes.dropout > 0.0 && attributes.dropout < 1.0;
     if (drops && !qkv.graph->training) attributes.dropout = 0.0;
     if (drops && qkv.graph->training) attributes.use = gp_graph_next_use(qkv.graph);
-    return gp_apply(GP_OP_ATTENTION, &attributes, &qkv, 1);
+    return gp_apply(GP_OP_ATTENTION, &attributes, (gp_value[]){qkv, mask}, gp_value_valid(mask) ? 2 : 1);
 }

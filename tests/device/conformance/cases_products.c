@@ -1,4 +1,6 @@
 /* Cases of matrix products, attention and embedding. */
+#include <string.h>
+
 #include "suite.h"
 
 /* rows, k, n */
@@ -82,27 +84,49 @@ static gp_attention_attributes attributes_of(const attention_case *c) {
     return (gp_attention_attributes){c->heads, c->causal, c->dropout, 0.7, 515};
 }
 
+/* Sequences with padding at the end, of other lengths in every sample; with `holes` also before. */
+static operand mask_of(suite *s, const attention_case *c, bool holes) {
+    operand mask = integers(s, SHAPE(c->batch, c->time), 0, 2);
+    for (int64_t i = 0; i < c->batch * c->time; i++) {
+        int64_t sample = i / c->time, column = i % c->time, length = 1 + (c->time - 1) * (sample + 1) / (c->batch + 1);
+        if (column >= length) mask.values[i] = 0;
+        if (column < length && (!holes || column == length - 1)) mask.values[i] = 1;
+    }
+    return mask;
+}
+
 void cases_attention(suite *s) {
     for (size_t i = 0; i < COUNT(ATTENTIONS); i++) {
         const attention_case *c = &ATTENTIONS[i];
         gp_attention_attributes attributes = attributes_of(c);
         operand qkv = activation(s, SHAPE(c->batch, c->time, 3 * c->heads * c->size));
         emit(s, GP_OP_ATTENTION, &attributes, &qkv, 1);
+        for (int holes = 0; holes < 2 && !c->causal; holes++) {
+            operand inputs[] = {qkv, mask_of(s, c, holes)};
+            emit(s, GP_OP_ATTENTION, &attributes, inputs, 2);
+        }
     }
     /* Scores that would overflow an exponential. */
     gp_attention_attributes attributes = {1, true, 0.0, 1.0, 0};
     operand large = uniform(s, s->dtype, SHAPE(1, 9, 12), -20.0, 20.0);
     emit(s, GP_OP_ATTENTION, &attributes, &large, 1);
+    operand nobody[] = {activation(s, SHAPE(2, 3, 12)), integers(s, SHAPE(2, 3), 1, 2)};
+    attributes.causal = false;
+    memset(nobody[1].values + 3, 0, 3 * sizeof(double)); /* the second sample has no column at all */
+    assert_int_equal(run_status(s, GP_OP_ATTENTION, &attributes, nobody, 2), GP_INVALID);
 }
 
 void cases_attention_gradient(suite *s) {
     for (size_t i = 0; i < COUNT(ATTENTIONS); i++) {
         const attention_case *c = &ATTENTIONS[i];
         gp_attention_attributes attributes = attributes_of(c);
-        operand qkv = activation(s, SHAPE(c->batch, c->time, 3 * c->heads * c->size)), outputs[2];
-        compute(s, GP_OP_ATTENTION, &attributes, &qkv, 1, outputs, 2);
-        operand inputs[] = {activation(s, outputs[0].type.shape), qkv, outputs[0], outputs[1]};
-        emit(s, GP_OP_ATTENTION_GRADIENT, &attributes, inputs, 4);
+        for (int masks = 0; masks < (c->causal ? 1 : 3); masks++) {
+            operand forward[] = {activation(s, SHAPE(c->batch, c->time, 3 * c->heads * c->size)), absent()}, outputs[2];
+            if (masks > 0) forward[1] = mask_of(s, c, masks == 2);
+            compute(s, GP_OP_ATTENTION, &attributes, forward, 2, outputs, 2);
+            operand inputs[] = {activation(s, outputs[0].type.shape), forward[0], outputs[0], outputs[1], forward[1]};
+            emit(s, GP_OP_ATTENTION_GRADIENT, &attributes, inputs, masks > 0 ? 5 : 4);
+        }
     }
 }
 
