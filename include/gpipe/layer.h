@@ -190,11 +190,51 @@ typedef struct gp_gpt2_options {
     double dropout;     /* [0] on embeddings, attention probabilities and residual branches */
     bool untied;        /* head with weights of its own instead of the token embedding's */
     bool no_bias;       /* linear layers and norms without bias */
+    int64_t positions;  /* [context] rows of the table of positions */
 } gp_gpt2_options;
 
 /* Creates a finished GPT-2 with cross-entropy loss. Initialisation: normal(0, 0.02), residual projections normal(0,
  * 0.02 / sqrt(2 * layers)), biases 0, norms 1. `options` may be NULL (GPT-2 small: 124,439,808 parameters). */
 GP_API gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options);
+
+/* What is behind BERT's encoder: name, the configuration's word, meaning. */
+#define GP_BERT_HEADS(X)                                                                                               \
+    X(GP_BERT_MASKED, "masked", "logits of the tokens that a mask hides, [context, vocabulary]")                       \
+    X(GP_BERT_CLASSIFY, "classify", "logits of the classes of the whole sample, [classes]")                            \
+    X(GP_BERT_NEXT_SENTENCE, "next_sentence", "whether the second part follows the first, [2]")                        \
+    X(GP_BERT_POOLED, "pooled", "the pooler's features of the whole sample, [width]; not for training")                \
+    X(GP_BERT_HIDDEN, "hidden", "the encoder's features of every token, [context, width]; not for training")
+
+typedef enum gp_bert_head {
+#define GP_BERT_HEAD_ENUM(name, word, meaning) name,
+    GP_BERT_HEADS(GP_BERT_HEAD_ENUM)
+#undef GP_BERT_HEAD_ENUM
+} gp_bert_head;
+
+/* BERT (Devlin et al., arXiv 1810.04805): an encoder of Transformer blocks, the norms after the sums. A sample is
+ * i32[3, context]: tokens, token types, and a mask that is 0 where there is padding. 0 means the default in brackets.
+ */
+typedef struct gp_bert_options {
+    size_t size;            /* sizeof, or 0 */
+    int64_t layers;         /* [12] */
+    int64_t heads;          /* [12] */
+    int64_t width;          /* [768] */
+    int64_t feed_forward;   /* [4 * width] */
+    int64_t context;        /* [512] tokens of a sample */
+    int64_t positions;      /* [context] rows of the table of positions */
+    int64_t vocabulary;     /* [30522] */
+    int64_t types;          /* [2] token types */
+    double dropout;         /* [0] on the embedding, attention probabilities, both branches, before the classifier */
+    double epsilon;         /* [1e-12] of the norms */
+    const char *activation; /* ["gelu"] one of the layer feed_forward's */
+    gp_bert_head head;
+    int64_t classes; /* of head classify: required */
+    bool untied;     /* the masked head has weights of its own instead of the token embedding's */
+} gp_bert_options;
+
+/* Creates a finished BERT with cross-entropy loss. Initialisation: normal(0, 0.02), biases 0, norms 1. `options` may be
+ * NULL (BERT-base with the masked head). Parameters of BERT-base: 109,482,240 with head pooled. */
+GP_API gp_status gp_model_create_bert(gp_model **model, const gp_bert_options *options);
 
 #ifdef __cplusplus
 }

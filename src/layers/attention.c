@@ -1,6 +1,7 @@
 /* The parts of a Transformer (Vaswani et al., arXiv 1706.03762): self-attention and the feed-forward network, each with
  * its linear maps. Dropout is where GPT-2 has it: on the probabilities and on what each part returns. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -11,6 +12,7 @@ typedef struct attention {
     bool causal, bias;
     double dropout;
     gp_weight_init init, projection_init;
+    char mask[]; /* name of the skip with the mask, as long as it is; "": none */
 } attention;
 
 typedef struct feed_forward {
@@ -38,7 +40,9 @@ static gp_value attention_forward(const void *self, gp_builder *builder, gp_valu
                                 gp_type_format(type, text, sizeof text));
     gp_attention_options options = {.heads = (int)layer->heads, .full = !layer->causal, .dropout = layer->dropout};
     gp_value qkv = gp_build_linear(builder, "qkv", input, 3 * width, layer->bias, layer->init, NULL);
-    gp_value mixed = gp_attention(qkv, &options);
+    gp_value mask = gp_none();
+    if (*layer->mask && !gp_value_valid(mask = gp_builder_recall(builder, layer->mask))) return mask;
+    gp_value mixed = gp_attention_masked(qkv, mask, &options);
     gp_value result = gp_build_linear(builder, "projection", mixed, width, layer->bias, layer->projection_init, NULL);
     return drop(result, layer->dropout);
 }
@@ -70,7 +74,13 @@ gp_status gp_create_attention(gp_arguments *arguments, gp_layer **layer) {
     GP_TRY(gp_argument_integer(arguments, "heads", 1, &self.heads));
     GP_TRY(gp_argument_number(arguments, "dropout", 0, 1, &self.dropout));
     GP_TRY(read_inits(arguments, &self.init, &self.projection_init));
-    return gp_layer_create_copy(layer, &attention_class, &self, sizeof self);
+    const char *mask = gp_argument_text(arguments, "mask");
+    if (*mask && self.causal) return gp_error(GP_INVALID, "layer attention: option \"mask\" needs causal: false");
+    attention *copy = gp_allocate(sizeof self + strlen(mask) + 1);
+    if (!copy) return GP_OUT_OF_MEMORY;
+    *copy = self;
+    memcpy(copy->mask, mask, strlen(mask) + 1);
+    return gp_layer_create(layer, &attention_class, copy);
 }
 
 gp_status gp_create_feed_forward(gp_arguments *arguments, gp_layer **layer) {

@@ -4,7 +4,7 @@
 
 #include "gpipe/layer.h"
 
-enum { GP_MAX_OPTIONS = 12 };
+enum { GP_MAX_OPTIONS = 16 };
 
 /* The options of one layer, checked against the table of its kind (registry.c). */
 typedef struct gp_arguments {
@@ -35,10 +35,11 @@ gp_status gp_layer_create_copy(gp_layer **layer, const gp_layer_class *layer_cla
 /* Every kind of the table in registry.c has a creator. */
 typedef gp_status gp_layer_creator(gp_arguments *arguments, gp_layer **layer);
 gp_layer_creator gp_create_linear, gp_create_embedding, gp_create_positions, gp_create_text_embedding,
-    gp_create_layer_norm, gp_create_rms_norm, gp_create_relu, gp_create_gelu, gp_create_silu, gp_create_sigmoid,
-    gp_create_tanh, gp_create_dropout, gp_create_softmax, gp_create_attention, gp_create_feed_forward,
-    gp_create_transformer, gp_create_residual, gp_create_sequential, gp_create_flatten, gp_create_reshape,
-    gp_create_mean, gp_create_keep, gp_create_add_kept, gp_create_concatenate_kept;
+    gp_create_bert_embedding, gp_create_pooler, gp_create_layer_norm, gp_create_rms_norm, gp_create_relu,
+    gp_create_gelu, gp_create_silu, gp_create_sigmoid, gp_create_tanh, gp_create_dropout, gp_create_softmax,
+    gp_create_attention, gp_create_feed_forward, gp_create_transformer, gp_create_residual, gp_create_sequential,
+    gp_create_flatten, gp_create_reshape, gp_create_mean, gp_create_keep, gp_create_add_kept,
+    gp_create_concatenate_kept;
 
 /* ---- pieces ---- */
 

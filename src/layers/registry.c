@@ -43,6 +43,19 @@ static const gp_option_info text_embedding_options[] = {
     NUMBER("dropout", "0", "probability with which an element of the sum is dropped"),
     NUMBER("init", "0.02", "both tables start as normal(0, init); 0.02 as in GPT-2"),
 };
+static const gp_option_info bert_embedding_options[] = {
+    INTEGER("vocabulary", NULL, "number of tokens"),
+    INTEGER("width", NULL, "elements of a row"),
+    INTEGER("context", "0", "largest number of positions; 0: as many as the input has"),
+    INTEGER("types", "2", "number of token types: parts of a sample, for instance two sentences"),
+    NUMBER("dropout", "0", "probability with which an element of the result is dropped"),
+    NUMBER("init", "0.02", "the tables start as normal(0, init); 0.02 as in BERT"),
+    NUMBER("epsilon", "1e-12", "of the norm"),
+    TEXT("mask", "mask", "name of the skip that attention recalls; \"\": there is none"),
+};
+static const gp_option_info pooler_options[] = {
+    INIT("init", "weights start as normal(0, init), biases as 0; without it as linear"),
+};
 static const gp_option_info layer_norm_options[] = {
     NUMBER("epsilon", "1e-5", "added to the variance"),
     BOOLEAN("bias", "true", "add a learned bias"),
@@ -63,6 +76,7 @@ static const gp_option_info attention_options[] = {
     BOOLEAN("bias", "true", "both linear maps have a bias"),
     INIT("init", "weights start as normal(0, init), biases as 0; without it as linear"),
     INIT("projection_init", "the same for the projection; without it init"),
+    TEXT("mask", "", "name of a skip i32[time]: where it is 0 is padding, which nobody sees; needs causal: false"),
 };
 static const gp_option_info feed_forward_options[] = {
     INTEGER("width", "0", "features between the two linear maps; 0: four times the input's"),
@@ -83,6 +97,8 @@ static const gp_option_info transformer_options[] = {
     TEXT("activation", "gelu_tanh", "relu, gelu, gelu_tanh, silu, sigmoid, tanh"),
     INIT("init", "weights start as normal(0, init), biases as 0; without it as linear"),
     INIT("projection_init", "the same for the last map of each branch; without it init"),
+    NUMBER("epsilon", "", "of the norms; without it the norm's own"),
+    TEXT("mask", "", "name of a skip i32[time]: where it is 0 is padding, which nobody sees; needs causal: false"),
 };
 static const gp_option_info reshape_options[] = {
     TEXT("shape", NULL, "dimensions of a sample without the batch, for instance \"16, -1\"; one may be -1"),
@@ -109,6 +125,11 @@ static const gp_option_info no_options[1] = {{0}};
     X(positions, positions_options, COUNT(positions_options), false, "adds a row for each position")                   \
     X(text_embedding, text_embedding_options, COUNT(text_embedding_options), false,                                    \
       "token embedding plus learned positions, then dropout: the first layer of GPT-2")                                \
+    X(bert_embedding, bert_embedding_options, COUNT(bert_embedding_options), false,                                    \
+      "the first layer of BERT: of a sample i32[3, time] (tokens, token types, mask: 0 is padding) the sum of token, " \
+      "position and type embeddings, then norm and dropout; keeps the mask")                                           \
+    X(pooler, pooler_options, COUNT(pooler_options), false,                                                            \
+      "the first position alone, through a linear map and tanh, as in BERT")                                           \
     X(layer_norm, layer_norm_options, COUNT(layer_norm_options), false,                                                \
       "normalises mean and variance of the last dimension")                                                            \
     X(rms_norm, rms_norm_options, COUNT(rms_norm_options), false, "normalises the mean square of the last dimension")  \

@@ -62,11 +62,11 @@ static size_t pass(const gp_arguments *arguments, const char *const (*keys)[2], 
 
 static gp_status create_norms(const gp_arguments *arguments, transformer *self) {
     static const char *const known[] = {"layer_norm", "rms_norm"};
-    static const char *const keys[][2] = {{"bias", "bias"}};
+    static const char *const keys[][2] = {{"epsilon", "epsilon"}, {"bias", "bias"}};
     int kind = 0;
     gp_option options[GP_MAX_OPTIONS];
     GP_TRY(gp_argument_choice(arguments, "norm", known, 2, &kind));
-    size_t count = kind == 0 ? pass(arguments, keys, 1, options) : 0;
+    size_t count = pass(arguments, keys, kind == 0 ? 2 : 1, options); /* an rms_norm has no bias */
     for (int i = 0; i < BRANCHES; i++)
         GP_TRY(gp_layer_create_builtin(&self->norm[i], known[kind], options, count, NULL, 0));
     return GP_OK;
@@ -75,7 +75,8 @@ static gp_status create_norms(const gp_arguments *arguments, transformer *self) 
 static gp_status create_branches(const gp_arguments *arguments, transformer *self) {
     static const char *const attention[][2] = {{"heads", "heads"},     {"causal", "causal"},
                                                {"dropout", "dropout"}, {"bias", "bias"},
-                                               {"init", "init"},       {"projection_init", "projection_init"}};
+                                               {"init", "init"},       {"projection_init", "projection_init"},
+                                               {"mask", "mask"}};
     static const char *const feed_forward[][2] = {{"feed_forward", "width"}, {"activation", "activation"},
                                                   {"dropout", "dropout"},    {"bias", "bias"},
                                                   {"init", "init"},          {"projection_init", "projection_init"}};

@@ -6,67 +6,43 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "gpipe/layer.h"
+#include "models/zoo.h"
 
 static const double deviation = 0.02;
 
-static gp_option integer(const char *key, int64_t value) {
-    return (gp_option){.key = key, .type = GP_OPTION_INTEGER, .integer = value};
-}
-
-static gp_option number(const char *key, double value) {
-    return (gp_option){.key = key, .type = GP_OPTION_NUMBER, .number = value};
-}
-
-static gp_option boolean(const char *key, bool value) {
-    return (gp_option){.key = key, .type = GP_OPTION_BOOLEAN, .integer = value};
-}
-
-static gp_status add(gp_model *model, const char *kind, const gp_option *options, size_t count) {
-    gp_layer *layer = NULL;
-    GP_TRY(gp_layer_create_builtin(&layer, kind, options, count, NULL, 0));
-    return gp_model_add(model, layer);
-}
-
-static gp_status resolve_one(const char *key, int64_t *value, int64_t standard) {
-    if (*value == 0) *value = standard;
-    if (*value >= 1 && *value <= INT32_MAX) return GP_OK;
-    return gp_error(GP_INVALID, "gpt2: %s is %" PRId64 ", but 1 or more is accepted (0: %" PRId64 ")", key, *value,
-                    standard);
-}
-
 static gp_status resolve(gp_gpt2_options *options) {
-    GP_TRY(resolve_one("layers", &options->layers, 12));
-    GP_TRY(resolve_one("heads", &options->heads, 12));
-    GP_TRY(resolve_one("width", &options->width, 768));
-    GP_TRY(resolve_one("context", &options->context, 1024));
-    GP_TRY(resolve_one("vocabulary", &options->vocabulary, 50257));
+    GP_TRY(gp_zoo_size("gpt2", "layers", &options->layers, 12));
+    GP_TRY(gp_zoo_size("gpt2", "heads", &options->heads, 12));
+    GP_TRY(gp_zoo_size("gpt2", "width", &options->width, 768));
+    GP_TRY(gp_zoo_size("gpt2", "context", &options->context, 1024));
+    GP_TRY(gp_zoo_size("gpt2", "positions", &options->positions, options->context));
+    GP_TRY(gp_zoo_size("gpt2", "vocabulary", &options->vocabulary, 50257));
     if (options->width % options->heads != 0)
         return gp_error(GP_INVALID, "gpt2: %" PRId64 " heads do not divide a width of %" PRId64, options->heads,
                         options->width);
-    if (!(options->dropout >= 0 && options->dropout < 1))
-        return gp_error(GP_INVALID, "gpt2: dropout is %g, but 0 or more and less than 1 is accepted", options->dropout);
-    return GP_OK;
+    if (options->positions < options->context)
+        return gp_error(GP_INVALID, "gpt2: positions is %" PRId64 ", fewer than the context of %" PRId64,
+                        options->positions, options->context);
+    return gp_zoo_dropout("gpt2", "dropout", options->dropout);
 }
 
 static gp_status add_layers(gp_model *model, const gp_gpt2_options *options) {
     bool bias = !options->no_bias;
-    gp_option embedding[] = {integer("vocabulary", options->vocabulary), integer("width", options->width),
-                             integer("context", options->context), number("dropout", options->dropout),
-                             number("init", deviation)};
-    GP_TRY(add(model, "text_embedding", embedding, sizeof embedding / sizeof *embedding));
+    gp_option embedding[] = {gp_zoo_integer("vocabulary", options->vocabulary), gp_zoo_integer("width", options->width),
+                             gp_zoo_integer("context", options->positions), gp_zoo_number("dropout", options->dropout),
+                             gp_zoo_number("init", deviation)};
+    GP_TRY(gp_zoo_add(model, "text_embedding", embedding, sizeof embedding / sizeof *embedding));
     double last = deviation / sqrt(2.0 * (double)options->layers);
-    gp_option block[] = {integer("heads", options->heads), number("dropout", options->dropout), boolean("bias", bias),
-                         number("init", deviation), number("projection_init", last)};
+    gp_option block[] = {gp_zoo_integer("heads", options->heads), gp_zoo_number("dropout", options->dropout),
+                         gp_zoo_boolean("bias", bias), gp_zoo_number("init", deviation),
+                         gp_zoo_number("projection_init", last)};
     for (int64_t i = 0; i < options->layers; i++)
-        GP_TRY(add(model, "transformer", block, sizeof block / sizeof *block));
-    gp_option norm[] = {boolean("bias", bias)};
-    GP_TRY(add(model, "layer_norm", norm, 1));
-    gp_option head[] = {integer("features", options->vocabulary),
-                        boolean("bias", false),
-                        number("init", deviation),
-                        {.key = "tie", .type = GP_OPTION_TEXT, .text = "layers.0.token.weight"}};
-    return add(model, "linear", head, options->untied ? 3 : 4);
+        GP_TRY(gp_zoo_add(model, "transformer", block, sizeof block / sizeof *block));
+    gp_option norm[] = {gp_zoo_boolean("bias", bias)};
+    GP_TRY(gp_zoo_add(model, "layer_norm", norm, 1));
+    gp_option head[] = {gp_zoo_integer("features", options->vocabulary), gp_zoo_boolean("bias", false),
+                        gp_zoo_number("init", deviation), gp_zoo_text("tie", "layers.0.token.weight")};
+    return gp_zoo_add(model, "linear", head, options->untied ? 3 : 4);
 }
 
 gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options) {
@@ -76,12 +52,5 @@ gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options)
     GP_TRY(resolve(&resolved));
     gp_model *created = NULL;
     GP_TRY(gp_model_create(&created, (gp_type){GP_I32, gp_shape_of(1, &resolved.context)}));
-    gp_status status = add_layers(created, &resolved);
-    if (status == GP_OK) status = gp_model_finish(created);
-    if (status != GP_OK) {
-        gp_model_destroy(created);
-        return status;
-    }
-    *model = created;
-    return GP_OK;
+    return gp_zoo_finish(model, created, add_layers(created, &resolved));
 }

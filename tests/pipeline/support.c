@@ -26,6 +26,14 @@ gp_model *test_gpt(int64_t layers, double dropout, bool untied) {
     return model;
 }
 
+gp_model *test_bert(int64_t layers, double dropout) {
+    gp_model *model;
+    gp_bert_options options = {.layers = layers, .heads = 2, .width = 8, .context = 4, .vocabulary = 11, .types = 11};
+    options.dropout = dropout;
+    assert_ok(gp_model_create_bert(&model, &options));
+    return model;
+}
+
 gp_model *test_wide_gpt(int64_t layers) {
     gp_model *model;
     gp_gpt2_options options = {

@@ -17,6 +17,9 @@ void test_assert_ok(gp_status status, const char *call, const char *file, int li
 
 /* A GPT-2 of `layers` blocks: width 8, 2 heads, context 4, 11 tokens. */
 gp_model *test_gpt(int64_t layers, double dropout, bool untied);
+/* A BERT of `layers` blocks with the masked head; as many token types as tokens, so that random samples fit. Their
+ * masks have holes. */
+gp_model *test_bert(int64_t layers, double dropout);
 /* A wider one, for which devices keep packed copies of the weights: width 64, 4 heads, context 16, 96 tokens. */
 gp_model *test_wide_gpt(int64_t layers);
 /* Samples f32[width]; layers of width -> width, squared error. Layer 0 keeps its output, which the layers in `recalls`

@@ -73,6 +73,15 @@ static void gpt_in_bf16(void **state) {
     gp_model_destroy(model);
 }
 
+/* The mask goes from the first stage straight to every other. */
+static void bert_with_padding(void **state) {
+    (void)state;
+    gp_model *model = test_bert(4, 0.1);
+    assert_all_variants(model, GP_F32, partitions, 4, 6, 1.0);
+    assert_all_variants(model, GP_BF16, partitions, 4, 6, 1.0);
+    gp_model_destroy(model);
+}
+
 /* A skip that three layers of three stages take, and one layer of the stage that made it; without clipping. */
 static void skips_over_stages(void **state) {
     (void)state;
@@ -175,6 +184,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_in_f32),
         cmocka_unit_test(gpt_in_bf16),
+        cmocka_unit_test(bert_with_padding),
         cmocka_unit_test(skips_over_stages),
         cmocka_unit_test(one_weight_in_many_stages),
         cmocka_unit_test(packed_weights_and_uneven_batches),
