@@ -19,28 +19,25 @@ static gp_value add_input(fixture *f, gp_value value, double low, double high) {
     return value;
 }
 
-#define SHAPE(...) gp_shape_of((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
-
-/* An activation, a parameter, an activation whose elements are far from zero, indices below a limit, and weights. */
-static gp_value activation(fixture *f, gp_shape shape) {
+gp_value activation(fixture *f, gp_shape shape) {
     return add_input(f, gp_graph_input(f->graph, (gp_type){f->dtype, shape}), -1.5, 1.5);
 }
 
-static gp_value parameter(fixture *f, gp_shape shape) {
+gp_value parameter(fixture *f, gp_shape shape) {
     return add_input(f, gp_graph_parameter(f->graph, shape), -1.0, 1.0);
 }
 
-static gp_value divisor(fixture *f, gp_shape shape) {
+gp_value divisor(fixture *f, gp_shape shape) {
     return add_input(f, gp_graph_input(f->graph, (gp_type){f->dtype, shape}), 0.5, 2.0);
 }
 
-static gp_value indices(fixture *f, gp_shape shape, int low, int limit) {
+gp_value indices(fixture *f, gp_shape shape, int low, int limit) {
     gp_value value = add_input(f, gp_graph_input(f->graph, (gp_type){GP_I32, shape}), low, limit - 1e-6);
     f->constant[f->count - 1] = true;
     return value;
 }
 
-static gp_value weights(fixture *f, gp_shape shape) {
+gp_value weights(fixture *f, gp_shape shape) {
     gp_value value = add_input(f, gp_graph_input(f->graph, (gp_type){GP_F32, shape}), 0.0, 2.0);
     f->constant[f->count - 1] = true;
     return value;

@@ -21,7 +21,21 @@ typedef struct gradient_case {
     gp_value (*build)(fixture *f);
 } gradient_case;
 
-extern const gradient_case gradient_cases[];
+extern const gradient_case gradient_cases[]; /* gradient_cases.c */
 extern const size_t gradient_case_count;
+extern const gradient_case image_gradient_cases[]; /* gradient_cases_image.c */
+extern const size_t image_gradient_case_count;
+
+/* ---- operands of cases ---- */
+
+#define SHAPE(...) gp_shape_of((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+
+/* An activation, a parameter, an activation whose elements are positive and far from zero, indices below a limit, and
+ * weights. */
+gp_value activation(fixture *f, gp_shape shape);
+gp_value parameter(fixture *f, gp_shape shape);
+gp_value divisor(fixture *f, gp_shape shape);
+gp_value indices(fixture *f, gp_shape shape, int low, int limit);
+gp_value weights(fixture *f, gp_shape shape);
 
 #endif

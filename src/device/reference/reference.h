@@ -54,5 +54,13 @@ gp_reference_function gp_reference_transpose, gp_reference_slice, gp_reference_s
     gp_reference_reduce_to, gp_reference_broadcast_to;
 gp_reference_function gp_reference_cross_entropy, gp_reference_cross_entropy_gradient, gp_reference_squared_error,
     gp_reference_squared_error_gradient;
+gp_reference_function gp_reference_convolution, gp_reference_convolution_input_gradient,
+    gp_reference_convolution_weight_gradient;
+gp_reference_function gp_reference_max_pool, gp_reference_max_pool_gradient, gp_reference_average_pool,
+    gp_reference_average_pool_gradient, gp_reference_global_average_pool, gp_reference_global_average_pool_gradient;
+gp_reference_function gp_reference_batch_norm, gp_reference_batch_norm_weight_gradient,
+    gp_reference_batch_norm_gradient, gp_reference_batch_norm_inference, gp_reference_batch_norm_inference_gradient;
+gp_reference_function gp_reference_pad, gp_reference_upsample, gp_reference_upsample_gradient, gp_reference_drop_path,
+    gp_reference_channel_scale, gp_reference_channel_scale_gradient;
 
 #endif
