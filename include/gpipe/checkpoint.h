@@ -86,10 +86,11 @@ GP_API const char *gp_safetensors_dtype_name(gp_dtype dtype);
  * {"weight_map": {tensor: file}} (Hugging Face). The functions are those of one file, and so are their rules. */
 typedef struct gp_shards gp_shards;
 
-/* `path`: a safetensors file; an index (a name that ends in .json), whose files lie beside it; or a folder that holds
- * model.safetensors or model.safetensors.index.json. Tensors that the index does not name are not there. Errors: as
- * gp_safetensors_open, and GP_INVALID for an index that is none, that names a file outside its folder or a tensor that
- * its file lacks. On error `*shards` is NULL. */
+/* `path`: a safetensors file; an index (a name that ends in .json), whose files lie beside it; a folder that holds
+ * model.safetensors or model.safetensors.index.json; or a checkpoint of llm.c (version 3 or 5), whose tensors get the
+ * names of its code with the layer in front (wte, wpe, h.0.ln1w, h.0.qkvw, ... lnfb). Tensors that the index does not
+ * name are not there. Errors: as gp_safetensors_open, and GP_INVALID for an index that is none, that names a file
+ * outside its folder or a tensor that its file lacks. On error `*shards` is NULL. */
 GP_API gp_status gp_shards_open(gp_shards **shards, const char *path);
 GP_API void gp_shards_close(gp_shards *shards); /* accepts NULL */
 /* Tensors are numbered from 0 by name (as strcmp orders). An index must be below the count. */
@@ -100,7 +101,9 @@ GP_API const void *gp_shards_data(const gp_shards *shards, size_t index);
 GP_API bool gp_shards_find(const gp_shards *shards, const char *name, size_t *index);
 GP_API gp_status gp_shards_read(const gp_shards *shards, size_t index, size_t first, size_t count, gp_dtype dtype,
                                 void *destination);
-/* The open files, and the path of each, for metadata and messages. */
+/* What kind of file it is: "safetensors" or "llm.c". */
+GP_API const char *gp_shards_kind(const gp_shards *shards);
+/* The open safetensors files, and the path of each, for metadata and messages. */
 GP_API size_t gp_shards_file_count(const gp_shards *shards);
 GP_API const gp_safetensors *gp_shards_file(const gp_shards *shards, size_t file, const char **path);
 

@@ -43,7 +43,7 @@ static size_t skip_string(const char *text, size_t bytes, size_t at) {
     return at + 1;
 }
 
-static gp_status check_structure(const char *text, size_t bytes) {
+static gp_status check_structure(const char *text, size_t bytes, const char *what) {
     int depth = 0, values = 0;
     for (size_t at = 0; at < bytes;) {
         char c = text[at];
@@ -55,26 +55,26 @@ static gp_status check_structure(const char *text, size_t bytes) {
         if (c == '}' || c == ']') depth--;
         if (c == '{' || c == '[' || c == ',') values++;
         if (depth > MAX_DEPTH)
-            return gp_error(GP_INVALID, "the header is nested deeper than %d at byte %zu", MAX_DEPTH, at);
+            return gp_error(GP_INVALID, "%s is nested deeper than %d at byte %zu", what, MAX_DEPTH, at);
         if (values > GP_HEADER_MAX_VALUES) {
-            return gp_error(GP_INVALID, "the header has more than %d values", GP_HEADER_MAX_VALUES);
+            return gp_error(GP_INVALID, "%s has more than %d values", what, GP_HEADER_MAX_VALUES);
         }
         at++;
     }
     return GP_OK;
 }
 
-gp_status gp_header_parse(json_t **object, const char *text, size_t bytes) {
+gp_status gp_header_parse(json_t **object, const char *text, size_t bytes, const char *what) {
     *object = NULL;
-    if (bytes == 0 || text[0] != '{') return gp_error(GP_INVALID, "the header does not start with '{'");
-    GP_TRY(check_structure(text, bytes));
+    if (bytes == 0 || text[0] != '{') return gp_error(GP_INVALID, "%s does not start with '{'", what);
+    GP_TRY(check_structure(text, bytes, what));
     json_error_t error;
     *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (*object) return GP_OK;
     if (json_error_code(&error) == json_error_out_of_memory) {
-        return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for a header of %zu bytes", bytes);
+        return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for %s of %zu bytes", what, bytes);
     }
-    return gp_error(GP_INVALID, "the header is not valid JSON: %s (byte %d)", error.text, error.position);
+    return gp_error(GP_INVALID, "%s is not valid JSON: %s (byte %d)", what, error.text, error.position);
 }
 
 static gp_status read_dtype(gp_dtype *dtype, const char *name, const json_t *value) {

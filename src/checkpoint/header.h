@@ -24,14 +24,19 @@ typedef struct gp_header_tensor {
     uint64_t end;
 } gp_header_tensor;
 
-/* Parses the header's text into a JSON object (released with json_decref). Does not build anything much larger than the
- * text warrants. Messages carry no file name: the caller puts it before them. */
-gp_status gp_header_parse(json_t **object, const char *text, size_t bytes);
+/* Parses the text of a header, or of an index of shards, into a JSON object (released with json_decref); `what` is "the
+ * header" for messages. Does not build anything much larger than the text warrants. Messages carry no file name: the
+ * caller puts it before them. */
+gp_status gp_header_parse(json_t **object, const char *text, size_t bytes, const char *what);
 
 /* Reads one entry and checks it by itself: fields, dtype, shape, and that the offsets hold exactly its bytes. */
 gp_status gp_header_read_tensor(gp_header_tensor *tensor, const char *name, json_t *value);
 
 /* Whether a name is free of control characters, so that it can be printed wherever names are. Expects valid UTF-8. */
 bool gp_header_name_is_printable(const char *name);
+
+/* Converts `count` elements that lie at `source`, however they are aligned, as gp_convert. */
+void gp_convert_unaligned(void *destination, gp_dtype destination_dtype, const unsigned char *source, gp_dtype dtype,
+                          size_t count);
 
 #endif

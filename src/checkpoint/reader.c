@@ -38,7 +38,7 @@ static gp_status parse_header(gp_safetensors *file) {
                         file->map.bytes - LENGTH_BYTES);
     }
     file->data = file->map.data + LENGTH_BYTES + length;
-    return gp_header_parse(&file->header, (const char *)file->map.data + LENGTH_BYTES, (size_t)length);
+    return gp_header_parse(&file->header, (const char *)file->map.data + LENGTH_BYTES, (size_t)length, "the header");
 }
 
 static gp_status read_metadata(gp_safetensors *file) {
@@ -185,6 +185,23 @@ bool gp_safetensors_find(const gp_safetensors *file, const char *name, size_t *i
     return false;
 }
 
+void gp_convert_unaligned(void *destination, gp_dtype destination_dtype, const unsigned char *source, gp_dtype dtype,
+                          size_t count) {
+    size_t size = gp_dtype_bytes(dtype);
+    if ((uintptr_t)source % size == 0) {
+        gp_convert(destination, destination_dtype, source, dtype, count);
+        return;
+    }
+    double aligned[512];
+    for (size_t done = 0; done < count;) {
+        size_t piece = count - done < sizeof aligned / size ? count - done : sizeof aligned / size;
+        memcpy(aligned, source + done * size, piece * size);
+        gp_convert((char *)destination + done * gp_dtype_bytes(destination_dtype), destination_dtype, aligned, dtype,
+                   piece);
+        done += piece;
+    }
+}
+
 gp_status gp_safetensors_read(const gp_safetensors *file, size_t index, size_t first, size_t count, gp_dtype dtype,
                               void *destination) {
     const gp_header_tensor *tensor = &file->tensors[index];
@@ -193,18 +210,7 @@ gp_status gp_safetensors_read(const gp_safetensors *file, size_t index, size_t f
         return gp_error(GP_INVALID, "elements %zu to %zu of tensor '%s' were asked for: it has %zu", first,
                         first + count, tensor->name, elements);
     }
-    const unsigned char *source = file->data + tensor->begin + first * size;
-    if ((uintptr_t)source % size == 0) {
-        gp_convert(destination, dtype, source, tensor->type.dtype, count);
-        return GP_OK;
-    }
-    double aligned[512];
-    for (size_t done = 0; done < count;) {
-        size_t piece = count - done < sizeof aligned / size ? count - done : sizeof aligned / size;
-        memcpy(aligned, source + done * size, piece * size);
-        gp_convert((char *)destination + done * gp_dtype_bytes(dtype), dtype, aligned, tensor->type.dtype, piece);
-        done += piece;
-    }
+    gp_convert_unaligned(destination, dtype, file->data + tensor->begin + first * size, tensor->type.dtype, count);
     return GP_OK;
 }
 

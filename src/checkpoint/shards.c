@@ -1,5 +1,5 @@
-/* Several safetensors files as one, by the index that Hugging Face's tools write. The index is a file that nobody
- * vouches for: what it names must lie in its own folder and be there. */
+/* Several safetensors files as one, by the index that Hugging Face's tools write; and a checkpoint of llm.c (llmc.c) as
+ * such a file. The index is a file that nobody vouches for: what it names must lie in its own folder and be there. */
 #include "checkpoint/shards.h"
 
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "checkpoint/header.h"
+#include "checkpoint/llmc.h"
 
 typedef struct shard {
     char *path;
@@ -18,7 +19,8 @@ typedef struct shard {
 
 typedef struct entry {
     const char *name; /* the file's */
-    size_t shard, tensor;
+    gp_type type;
+    const unsigned char *data;
 } entry;
 
 struct gp_shards {
@@ -26,6 +28,7 @@ struct gp_shards {
     size_t file_count, file_capacity;
     entry *entries; /* by name */
     size_t count;
+    gp_llmc *llmc; /* instead of files; NULL: none */
 };
 
 /* ---- files ---- */
@@ -54,6 +57,22 @@ static int compare_entries(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
+static entry entry_of(const gp_safetensors *file, size_t tensor) {
+    return (entry){gp_safetensors_name(file, tensor), gp_safetensors_type(file, tensor),
+                   gp_safetensors_data(file, tensor)};
+}
+
+static gp_status open_llmc(gp_shards *shards, const char *path) {
+    GP_TRY(gp_llmc_open(&shards->llmc, path));
+    const gp_llmc_tensor *tensors = gp_llmc_tensors(shards->llmc, &shards->count);
+    shards->entries = gp_allocate_array(shards->count, sizeof *shards->entries);
+    if (!shards->entries) return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i < shards->count; i++)
+        shards->entries[i] = (entry){tensors[i].name, tensors[i].type, tensors[i].data};
+    qsort(shards->entries, shards->count, sizeof *shards->entries, compare_entries);
+    return GP_OK;
+}
+
 static gp_status open_single(gp_shards *shards, const char *path) {
     size_t number = 0;
     GP_TRY(open_file(shards, path, &number));
@@ -62,7 +81,7 @@ static gp_status open_single(gp_shards *shards, const char *path) {
     shards->entries = gp_allocate_array(shards->count, sizeof *shards->entries);
     if (!shards->entries) return GP_OUT_OF_MEMORY;
     for (size_t i = 0; i < shards->count; i++)
-        shards->entries[i] = (entry){gp_safetensors_name(file, i), number, i};
+        shards->entries[i] = entry_of(file, i);
     qsort(shards->entries, shards->count, sizeof *shards->entries, compare_entries);
     return GP_OK;
 }
@@ -89,7 +108,7 @@ static gp_status add_entry(gp_shards *shards, const char *folder, const char *na
     GP_TRY(status);
     if (!gp_safetensors_find(shards->files[number].file, name, &tensor))
         return gp_error(GP_INVALID, "tensor '%s' is not in %s, where it is said to be", name, file);
-    shards->entries[shards->count++] = (entry){gp_safetensors_name(shards->files[number].file, tensor), number, tensor};
+    shards->entries[shards->count++] = entry_of(shards->files[number].file, tensor);
     return GP_OK;
 }
 
@@ -117,7 +136,7 @@ static gp_status parse_index(json_t **index, const gp_file_map *map) {
     *index = NULL;
     if (map->bytes > GP_HEADER_MAX_BYTES)
         return gp_error(GP_INVALID, "it has %zu bytes: up to %d are accepted", map->bytes, (int)GP_HEADER_MAX_BYTES);
-    return gp_header_parse(index, (const char *)map->data, map->bytes);
+    return gp_header_parse(index, (const char *)map->data, map->bytes, "the index");
 }
 
 static gp_status open_index(gp_shards *shards, const char *path) {
@@ -158,7 +177,12 @@ static gp_status open_path(gp_shards **shards, const char *path) {
     *shards = NULL;
     gp_shards *made = gp_allocate(sizeof *made);
     if (!made) return GP_OUT_OF_MEMORY;
-    gp_status status = ends_in(path, ".json") ? open_index(made, path) : open_single(made, path);
+    gp_status status;
+    if (gp_llmc_is(path)) {
+        status = open_llmc(made, path);
+    } else {
+        status = ends_in(path, ".json") ? open_index(made, path) : open_single(made, path);
+    }
     if (status != GP_OK) {
         gp_shards_close(made);
         return status;
@@ -191,6 +215,7 @@ void gp_shards_close(gp_shards *shards) {
         gp_safetensors_close(shards->files[i].file);
         gp_free(shards->files[i].path);
     }
+    gp_llmc_close(shards->llmc);
     gp_free(shards->files);
     gp_free(shards->entries);
     gp_free(shards);
@@ -206,16 +231,12 @@ const char *gp_shards_name(const gp_shards *shards, size_t index) {
     return shards->entries[index].name;
 }
 
-static const gp_safetensors *file_of(const gp_shards *shards, size_t index) {
-    return shards->files[shards->entries[index].shard].file;
-}
-
 gp_type gp_shards_type(const gp_shards *shards, size_t index) {
-    return gp_safetensors_type(file_of(shards, index), shards->entries[index].tensor);
+    return shards->entries[index].type;
 }
 
 const void *gp_shards_data(const gp_shards *shards, size_t index) {
-    return gp_safetensors_data(file_of(shards, index), shards->entries[index].tensor);
+    return shards->entries[index].data;
 }
 
 bool gp_shards_find(const gp_shards *shards, const char *name, size_t *index) {
@@ -227,11 +248,26 @@ bool gp_shards_find(const gp_shards *shards, const char *name, size_t *index) {
 
 gp_status gp_shards_read(const gp_shards *shards, size_t index, size_t first, size_t count, gp_dtype dtype,
                          void *destination) {
-    return gp_safetensors_read(file_of(shards, index), shards->entries[index].tensor, first, count, dtype, destination);
+    const entry *tensor = &shards->entries[index];
+    size_t elements = (size_t)gp_shape_elements(tensor->type.shape);
+    if (first > elements || count > elements - first)
+        return gp_error(GP_INVALID, "elements %zu to %zu of tensor '%s' were asked for: it has %zu", first,
+                        first + count, tensor->name, elements);
+    gp_convert_unaligned(destination, dtype, tensor->data + first * gp_dtype_bytes(tensor->type.dtype),
+                         tensor->type.dtype, count);
+    return GP_OK;
 }
 
 size_t gp_shards_file_count(const gp_shards *shards) {
     return shards->file_count;
+}
+
+const char *gp_shards_kind(const gp_shards *shards) {
+    return shards->llmc ? "llm.c" : "safetensors";
+}
+
+const gp_llmc *gp_shards_llmc(const gp_shards *shards) {
+    return shards->llmc;
 }
 
 const gp_safetensors *gp_shards_file(const gp_shards *shards, size_t file, const char **path) {

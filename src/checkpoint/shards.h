@@ -1,10 +1,13 @@
-/* Inside the library: files that belong together by their base name. */
+/* Inside the library: files that belong together by their base name, and what is behind them. */
 #ifndef GP_CHECKPOINT_SHARDS_H
 #define GP_CHECKPOINT_SHARDS_H
 
-#include "gpipe/checkpoint.h"
+#include "checkpoint/llmc.h"
 
 /* Opens <folder>/<base>.safetensors, or the shards of <folder>/<base>.safetensors.index.json. */
 gp_status gp_shards_open_base(gp_shards **shards, const char *folder, const char *base);
+
+/* The checkpoint of llm.c behind them; NULL: they are safetensors files. */
+const gp_llmc *gp_shards_llmc(const gp_shards *shards);
 
 #endif
