@@ -46,6 +46,25 @@ GP_API void gp_builder_pop(gp_builder *builder);
 /* f32 or bf16: the dtype that activations have. */
 GP_API gp_dtype gp_builder_dtype(const gp_builder *builder);
 
+/* ---- states: what a layer keeps beside its parameters and no gradient reaches, such as moving averages ---- */
+
+/* Declares a state (f32), named like a parameter ("layers.3.bn.moving_mean"), and returns its value, which the forward
+ * may read in training and in evaluation. It is initialised, saved and loaded with the parameters, is in no parameter
+ * count, and only gp_builder_moving_moments changes it. A name that a parameter or state of the layer has already is an
+ * error. `init` may be NULL: zeros. */
+GP_API gp_value gp_builder_state(gp_builder *builder, const char *name, gp_shape shape, const gp_init *init);
+/* Whether the graph is that of training; otherwise evaluation: dropout is the identity, moving averages are used. */
+GP_API bool gp_builder_training(const gp_builder *builder);
+/* Has two states follow the moments of the mini-batches. `mean` and `variance` are values f32 of the states' shape that
+ * this forward computes of the samples of the micro-batch (every sample counts alike; the variance is the biased one,
+ * divided by the count). The engine merges those of all micro-batches in their order, by the samples in each (Chan,
+ * Golub & LeVeque 1979: exact for unequal micro-batches, without the cancellation of E[x^2] - E[x]^2), once per
+ * micro-batch however often it is computed again, and after each optimizer step makes one update
+ *     moving = decay * moving + (1 - decay) * that of the whole mini-batch, 0 <= decay <= 1
+ * of both (the moving variance is an average of biased variances). Called in graphs of training only. */
+GP_API void gp_builder_moving_moments(gp_builder *builder, gp_value moving_mean, gp_value moving_variance,
+                                      gp_value mean, gp_value variance, double decay);
+
 /* Skips: keeps `value` under `name` for later layers, which get it with gp_builder_recall. Kept twice under one name,
  * kept and never recalled, or recalled and never kept: an error of gp_model_finish that names the layer. A value may be
  * recalled by several layers; it travels straight to each. */
@@ -175,6 +194,17 @@ typedef struct gp_parameter_info {
 /* The model's own parameters (tied ones once, where declared first), in the order of layers. */
 GP_API size_t gp_model_parameters(const gp_model *model);
 GP_API gp_parameter_info gp_model_parameter(const gp_model *model, size_t index);
+
+typedef struct gp_state_info {
+    const char *name; /* full name, owned by the model */
+    gp_shape shape;
+    size_t layer;
+    gp_init init;
+} gp_state_info;
+
+/* The states of the model's layers, in the order of layers. */
+GP_API size_t gp_model_states(const gp_model *model);
+GP_API gp_state_info gp_model_state(const gp_model *model, size_t index);
 
 /* ---- the zoo ---- */
 

@@ -69,6 +69,34 @@ static gp_value parameter_again(gp_builder *builder, const char *name, gp_shape 
     return parameter_value(construction, model->declarations[next].use);
 }
 
+static gp_status state_again(gp_builder *builder, const char *name, gp_shape shape, const gp_init *init,
+                             size_t *state) {
+    const gp_construction *construction = builder->context;
+    const gp_model *model = construction->model;
+    size_t next = model->ranges[builder->layer].state + builder->state_count;
+    size_t end = model->ranges[builder->layer + 1].state;
+    (void)init;
+    if (next >= end || strcmp(model->states[next].name, name) != 0 ||
+        !gp_shape_equal(model->states[next].info.shape, shape))
+        return gp_error(GP_INVALID, "declares state %s now, but declared %s when the model was finished", name,
+                        next < end ? model->states[next].name : "nothing more");
+    *state = next;
+    return GP_OK;
+}
+
+static gp_status moments_again(gp_builder *builder, const gp_moments *moments, gp_value mean, gp_value variance) {
+    const gp_construction *construction = builder->context;
+    const gp_model *model = construction->model;
+    size_t next = model->ranges[construction->options->first_layer].moments + construction->built->moment_count;
+    const gp_moments *known = &model->moments[next];
+    if (next >= model->ranges[builder->layer + 1].moments || known->mean != moments->mean ||
+        known->variance != moments->variance || known->decay != moments->decay)
+        return gp_error(GP_INVALID, "state %s follows other moments now than when the model was finished",
+                        model->states[moments->mean].name);
+    construction->built->moments[construction->built->moment_count++] = (gp_built_moments){next, mean, variance};
+    return GP_OK;
+}
+
 static gp_value recall_again(gp_builder *builder, const char *name) {
     const gp_construction *construction = builder->context;
     const gp_model *model = construction->model;
@@ -184,12 +212,16 @@ static gp_status allocate_ports(gp_construction *construction) {
     size_t incoming = model->ranges[options->last_layer + 1].incoming - construction->first_incoming;
     construction->first_use = model->ranges[options->first_layer].use;
     built->use_count = model->ranges[options->last_layer + 1].use - construction->first_use;
+    const gp_layer_range *first = &model->ranges[options->first_layer], *end = &model->ranges[options->last_layer + 1];
+    built->states = gp_allocate_array(end->state - first->state, sizeof *built->states);
+    built->moments = gp_allocate_array(end->moments - first->moments, sizeof *built->moments);
     construction->arrived = gp_allocate_array(incoming, sizeof(gp_value));
     construction->used = gp_allocate_array(built->use_count, sizeof(gp_value));
     built->leaving = gp_allocate_array(outgoing, sizeof *built->leaving);
     built->boundaries = gp_allocate_array(outgoing, sizeof *built->boundaries);
     built->uses = gp_allocate_array(built->use_count, sizeof *built->uses);
-    if (!construction->arrived || !construction->used || !built->leaving || !built->boundaries || !built->uses)
+    if (!construction->arrived || !construction->used || !built->leaving || !built->boundaries || !built->uses ||
+        !built->states || !built->moments)
         return GP_OUT_OF_MEMORY;
     for (size_t i = 0; i < built->use_count; i++) {
         built->uses[i] = (gp_built_use){construction->first_use + i, gp_none(), gp_none()};
@@ -199,6 +231,21 @@ static gp_status allocate_ports(gp_construction *construction) {
 }
 
 /* ---- the walk through the layers ---- */
+
+/* What the layer has declared, and that it is all that it once declared. */
+static gp_status take_states(gp_construction *construction, const gp_builder *builder) {
+    gp_built *built = construction->built;
+    const gp_layer_range *range = &construction->model->ranges[builder->layer];
+    size_t first_moments = construction->model->ranges[construction->options->first_layer].moments;
+    if (builder->state_count != range[1].state - range->state)
+        return gp_error(GP_INVALID, "declares fewer states than when the model was finished");
+    if (construction->options->training && first_moments + built->moment_count != range[1].moments)
+        return gp_error(GP_INVALID, "fewer of its states follow moments than when the model was finished");
+    if (builder->state_count > 0)
+        memcpy(built->states + built->state_count, builder->states, builder->state_count * sizeof *built->states);
+    built->state_count += builder->state_count;
+    return GP_OK;
+}
 
 static gp_status build_layer(gp_construction *construction, gp_builder *builder, int32_t index) {
     const gp_model *model = construction->model;
@@ -216,6 +263,7 @@ static gp_status build_layer(gp_construction *construction, gp_builder *builder,
     gp_status status = GP_OK;
     if (construction->declaration != model->ranges[index + 1].declaration)
         status = gp_error(GP_INVALID, "declares fewer parameters than when the model was finished");
+    if (status == GP_OK) status = take_states(construction, builder);
     if (status == GP_OK) status = depart(construction, builder, output);
     if ((size_t)index + 1 == model->layer_count) construction->built->output = output;
     return gp_error_within(status, "layer %" PRId32 " (%s)", index, layer->class->kind);
@@ -228,6 +276,8 @@ static gp_status build_layers(gp_construction *construction) {
                           .batch = options->batch,
                           .parameter = parameter_again,
                           .recall = recall_again,
+                          .state = state_again,
+                          .moments = moments_again,
                           .context = construction};
     gp_status status = GP_OK;
     for (int32_t i = options->first_layer; i <= options->last_layer && status == GP_OK; i++) {
@@ -350,5 +400,7 @@ void gp_built_destroy(gp_built *built) {
     gp_free(built->leaving);
     gp_free(built->uses);
     gp_free(built->boundaries);
+    gp_free(built->states);
+    gp_free(built->moments);
     *built = (gp_built){0};
 }

@@ -29,6 +29,16 @@ gp_value gp_builder_error(gp_builder *builder, const char *format, ...) {
     return gp_builder_fail(builder, GP_INVALID);
 }
 
+gp_status gp_builder_full_name(gp_builder *builder, const char *what, const char *name, size_t *used) {
+    size_t length = strlen(name);
+    *used = strlen(builder->path);
+    if (*used + length >= GP_MAX_NAME)
+        return gp_error(GP_INVALID, "the name of %s %.60s... is longer than %d characters", what, name,
+                        GP_MAX_NAME - 1);
+    memcpy(builder->path + *used, name, length + 1);
+    return GP_OK;
+}
+
 gp_value gp_builder_parameter(gp_builder *builder, const char *name, gp_shape shape,
                               const gp_parameter_options *options) {
     gp_parameter_options known;
@@ -36,11 +46,9 @@ gp_value gp_builder_parameter(gp_builder *builder, const char *name, gp_shape sh
     gp_status status = gp_options_read(&known, sizeof known, options, "gp_parameter_options");
     if (status == GP_OK) status = gp_shape_check(shape);
     if (status != GP_OK) return gp_builder_fail(builder, gp_error_within(status, "parameter %s", name));
-    size_t used = strlen(builder->path), length = strlen(name);
-    if (used + length >= GP_MAX_NAME)
-        return gp_builder_error(builder, "the name of parameter %.60s... is longer than %d characters", name,
-                                GP_MAX_NAME - 1);
-    memcpy(builder->path + used, name, length + 1);
+    size_t used;
+    status = gp_builder_full_name(builder, "parameter", name, &used);
+    if (status != GP_OK) return gp_builder_fail(builder, status);
     gp_value value = builder->parameter(builder, builder->path, shape, &known);
     builder->path[used] = '\0';
     return value;
@@ -105,6 +113,7 @@ void gp_builder_begin(gp_builder *builder, const gp_layer *layer, int32_t index)
     builder->top = layer;
     builder->layer = index;
     builder->depth = 0;
+    builder->state_count = 0;
     builder->where[0] = '\0';
     builder->root = (size_t)snprintf(builder->path, GP_MAX_NAME, "layers.%" PRId32 ".", index);
     gp_graph_begin_layer(builder->graph, index);
@@ -136,8 +145,11 @@ void gp_builder_end(gp_builder *builder) {
     for (size_t i = 0; i < builder->kept_count; i++)
         gp_free(builder->kept[i].name);
     gp_free(builder->kept);
+    gp_free(builder->states);
     builder->kept = NULL;
+    builder->states = NULL;
     builder->kept_count = builder->kept_capacity = 0;
+    builder->state_count = builder->state_capacity = 0;
 }
 
 gp_value gp_layer_forward(const gp_layer *layer, gp_builder *builder, gp_value input) {

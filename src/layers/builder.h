@@ -31,9 +31,15 @@ struct gp_builder {
     gp_kept *kept;
     size_t kept_count, kept_capacity;
 
-    /* Both return gp_none() after gp_builder_fail or gp_builder_error. `name` is the full one. */
+    gp_built_state *states; /* declared so far by the layer that is being built */
+    size_t state_count, state_capacity;
+
+    /* All return gp_none() after gp_builder_fail or gp_builder_error. `name` is the full one. */
     gp_value (*parameter)(gp_builder *builder, const char *name, gp_shape shape, const gp_parameter_options *options);
     gp_value (*recall)(gp_builder *builder, const char *name);
+    /* The states are numbers for gp_model_state. */
+    gp_status (*state)(gp_builder *builder, const char *name, gp_shape shape, const gp_init *init, size_t *state);
+    gp_status (*moments)(gp_builder *builder, const gp_moments *moments, gp_value mean, gp_value variance);
     void *context;
 };
 
@@ -41,6 +47,9 @@ struct gp_builder {
 void gp_builder_begin(gp_builder *builder, const gp_layer *layer, int32_t index);
 /* Calls the layer's forward and checks what it returns. Errors name the layer. */
 gp_status gp_builder_run(gp_builder *builder, gp_value input, gp_value *output);
+/* Writes `name` behind the path and returns the length that the path had before; the path is cut back to it by the
+ * caller. Errors: too long. */
+gp_status gp_builder_full_name(gp_builder *builder, const char *what, const char *name, size_t *used);
 /* Frees what was kept. */
 void gp_builder_end(gp_builder *builder);
 

@@ -103,12 +103,16 @@ static gp_status tie(gp_builder *builder, const char *name, gp_shape shape, cons
     return GP_OK;
 }
 
+static gp_status check_init(const gp_init *init, const char *what, const char *name) {
+    if (init->kind >= GP_INIT_ZEROS && init->kind <= GP_INIT_UNIFORM && isfinite(init->value)) return GP_OK;
+    return gp_error(GP_INVALID, "%s %s has an initial value of kind %d with number %g", what, name, (int)init->kind,
+                    init->value);
+}
+
 static gp_status own(gp_builder *builder, const char *name, gp_shape shape, const gp_parameter_options *options,
                      size_t *parameter) {
     gp_model *model = ((gp_walk *)builder->context)->model;
-    if (options->init.kind < GP_INIT_ZEROS || options->init.kind > GP_INIT_UNIFORM || !isfinite(options->init.value))
-        return gp_error(GP_INVALID, "parameter %s has an initial value of kind %d with number %g", name,
-                        (int)options->init.kind, options->init.value);
+    GP_TRY(check_init(&options->init, "parameter", name));
     GP_TRY(gp_model_reserve((void **)&model->parameters, model->parameter_count, &model->parameter_capacity,
                             sizeof *model->parameters));
     char *copy = gp_copy_text(name);
@@ -138,12 +142,19 @@ static gp_status add_use(const gp_builder *builder, size_t parameter, size_t *us
     return GP_OK;
 }
 
+/* That the layer has neither parameter nor state of this name yet. */
+static gp_status check_new(const gp_builder *builder, const gp_model *model, const char *what, const char *name) {
+    bool known = false;
+    for (size_t i = model->ranges[builder->layer].declaration; i < model->declaration_count && !known; i++)
+        known = strcmp(model->declarations[i].name, name) == 0;
+    for (size_t i = model->ranges[builder->layer].state; i < model->state_count && !known; i++)
+        known = strcmp(model->states[i].name, name) == 0;
+    return known ? gp_error(GP_INVALID, "%s %s is declared twice", what, name) : GP_OK;
+}
+
 static gp_status declare(gp_builder *builder, const char *name, gp_shape shape, const gp_parameter_options *options) {
     gp_model *model = ((gp_walk *)builder->context)->model;
-    for (size_t i = model->ranges[builder->layer].declaration; i < model->declaration_count; i++) {
-        if (strcmp(model->declarations[i].name, name) == 0)
-            return gp_error(GP_INVALID, "parameter %s is declared twice", name);
-    }
+    GP_TRY(check_new(builder, model, "parameter", name));
     size_t parameter = 0, use = 0;
     if (options->tie) {
         GP_TRY(tie(builder, name, shape, options->tie, &parameter));
@@ -164,6 +175,38 @@ static gp_value parameter_first(gp_builder *builder, const char *name, gp_shape 
     gp_status status = declare(builder, name, shape, options);
     if (status != GP_OK) return gp_builder_fail(builder, status);
     return gp_graph_parameter(builder->graph, shape);
+}
+
+static gp_status state_first(gp_builder *builder, const char *name, gp_shape shape, const gp_init *init,
+                             size_t *state) {
+    gp_model *model = ((gp_walk *)builder->context)->model;
+    GP_TRY(check_new(builder, model, "state", name));
+    GP_TRY(check_init(init, "state", name));
+    GP_TRY(
+        gp_model_reserve((void **)&model->states, model->state_count, &model->state_capacity, sizeof *model->states));
+    char *copy = gp_copy_text(name);
+    if (!copy) return GP_OUT_OF_MEMORY;
+    gp_state_info info = {.name = copy, .shape = shape, .layer = (size_t)builder->layer, .init = *init};
+    *state = model->state_count++;
+    model->states[*state] = (gp_model_state_data){info, copy};
+    return GP_OK;
+}
+
+static gp_status moments_first(gp_builder *builder, const gp_moments *moments, gp_value mean, gp_value variance) {
+    gp_model *model = ((gp_walk *)builder->context)->model;
+    (void)mean;
+    (void)variance;
+    for (size_t i = model->ranges[builder->layer].moments; i < model->moment_count; i++) {
+        const gp_moments *m = &model->moments[i];
+        if (m->mean == moments->mean || m->variance == moments->mean || m->mean == moments->variance ||
+            m->variance == moments->variance)
+            return gp_error(GP_INVALID, "states %s and %s: one of them follows other moments already",
+                            model->states[moments->mean].name, model->states[moments->variance].name);
+    }
+    GP_TRY(gp_model_reserve((void **)&model->moments, model->moment_count, &model->moment_capacity,
+                            sizeof *model->moments));
+    model->moments[model->moment_count++] = *moments;
+    return GP_OK;
 }
 
 /* Moves what the layer kept to the model's skips. */
@@ -190,8 +233,11 @@ static gp_status add_skips(const gp_walk *walk, const gp_builder *builder) {
 static gp_status walk_layer(gp_walk *walk, gp_builder *builder, int32_t index) {
     gp_model *model = walk->model;
     const gp_layer *layer = model->layers[index];
-    model->ranges[index] = (gp_layer_range){
-        .declaration = model->declaration_count, .use = model->use_count, .incoming = walk->port_count};
+    model->ranges[index] = (gp_layer_range){.declaration = model->declaration_count,
+                                            .use = model->use_count,
+                                            .state = model->state_count,
+                                            .moments = model->moment_count,
+                                            .incoming = walk->port_count};
     gp_builder_begin(builder, layer, index);
     gp_value input = gp_none(), output = gp_none();
     gp_port port = {index - 1, index, NULL, !gp_dtype_is_float(walk->chain.dtype)};
@@ -209,6 +255,8 @@ static gp_status walk_layers(gp_walk *walk) {
                               .batch = WALK_BATCH,
                               .parameter = parameter_first,
                               .recall = recall_first,
+                              .state = state_first,
+                              .moments = moments_first,
                               .context = walk};
         GP_TRY(gp_graph_create(&builder.graph, true));
         gp_status status = walk_layer(walk, &builder, (int32_t)i);
@@ -218,6 +266,8 @@ static gp_status walk_layers(gp_walk *walk) {
     }
     model->ranges[model->layer_count] = (gp_layer_range){.declaration = model->declaration_count,
                                                          .use = model->use_count,
+                                                         .state = model->state_count,
+                                                         .moments = model->moment_count,
                                                          .incoming = walk->port_count,
                                                          .outgoing = walk->port_count};
     for (size_t i = 0; i < model->skip_count; i++) {

@@ -1,26 +1,34 @@
-/* Initial values of parameters: a function of the seed and the parameter's full name, so that it does not matter who
+/* Initial values of parameters and states: a function of the seed and the full name, so that it does not matter who
  * draws them and in which order. */
 #include "base/random.h"
 #include "layers/model.h"
 
-void gp_parameter_initialise(const gp_parameter_info *parameter, uint64_t seed, float *values) {
-    int64_t count = gp_shape_elements(parameter->shape);
-    float value = (float)parameter->init.value;
-    switch (parameter->init.kind) {
+static void initialise(const char *name, gp_shape shape, const gp_init *init, uint64_t seed, float *values) {
+    int64_t count = gp_shape_elements(shape);
+    float value = (float)init->value;
+    switch (init->kind) {
     case GP_INIT_ZEROS:
     case GP_INIT_CONSTANT: {
-        float constant = parameter->init.kind == GP_INIT_ZEROS ? 0.0f : value;
+        float constant = init->kind == GP_INIT_ZEROS ? 0.0f : value;
         for (int64_t i = 0; i < count; i++)
             values[i] = constant;
         return;
     }
     case GP_INIT_NORMAL:
-        gp_random_fill_normal(values, count, seed, parameter->name);
+        gp_random_fill_normal(values, count, seed, name);
         break;
     case GP_INIT_UNIFORM:
-        gp_random_fill_uniform(values, count, seed, parameter->name);
+        gp_random_fill_uniform(values, count, seed, name);
         break;
     }
     for (int64_t i = 0; i < count; i++)
         values[i] *= value;
+}
+
+void gp_parameter_initialise(const gp_parameter_info *parameter, uint64_t seed, float *values) {
+    initialise(parameter->name, parameter->shape, &parameter->init, seed, values);
+}
+
+void gp_state_initialise(const gp_state_info *state, uint64_t seed, float *values) {
+    initialise(state->name, state->shape, &state->init, seed, values);
 }

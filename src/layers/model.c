@@ -53,11 +53,13 @@ void gp_model_destroy(gp_model *model) {
         gp_free(model->parameters[i].name);
     for (size_t i = 0; i < model->declaration_count; i++)
         gp_free(model->declarations[i].name);
+    for (size_t i = 0; i < model->state_count; i++)
+        gp_free(model->states[i].name);
     for (size_t i = 0; i < model->skip_count; i++)
         gp_free(model->skips[i].name);
     void *arrays[] = {model->layers,   model->parameters,    model->declarations,  model->uses,   model->skips,
                       model->ports,    model->port_types[0], model->port_types[1], model->ranges, model->incoming,
-                      model->arrivals, model->flops,         model->bf16_error};
+                      model->arrivals, model->flops,         model->bf16_error,    model->states, model->moments};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         gp_free(arrays[i]);
     gp_free(model);
@@ -148,4 +150,17 @@ size_t gp_model_ports(const gp_model *model, const gp_port **ports) {
 size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses) {
     if (uses) *uses = model->uses;
     return model->use_count;
+}
+
+size_t gp_model_states(const gp_model *model) {
+    return model->state_count;
+}
+
+gp_state_info gp_model_state(const gp_model *model, size_t index) {
+    return model->states[index].info;
+}
+
+size_t gp_model_moments(const gp_model *model, const gp_moments **moments) {
+    *moments = model->moments;
+    return model->moment_count;
 }

@@ -30,6 +30,16 @@ size_t gp_model_ports(const gp_model *model, const gp_port **ports);
 /* Sorted by (layer, order of declaration). Valid after gp_model_finish. */
 size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses);
 
+/* Two states that follow the moments of the mini-batches; see gp_builder_moving_moments. */
+typedef struct gp_moments {
+    size_t mean, variance; /* states, indices for gp_model_state */
+    int32_t layer;
+    double decay;
+} gp_moments;
+
+/* Sorted by (layer, order in the forward). Valid after gp_model_finish. */
+size_t gp_model_moments(const gp_model *model, const gp_moments **moments);
+
 /* The weight of samples first..first+count-1 in the mean loss: tokens that are not ignored (or the sum of `weights`),
  * or samples. targets: host tensor, batch first; weights: host f32 tensor or NULL. */
 double gp_model_loss_weight(const gp_model *model, const gp_tensor *targets, const gp_tensor *weights, int64_t first,
@@ -58,6 +68,16 @@ typedef struct gp_built_use {
     gp_value gradient; /* f32 result; invalid without gradients or when the loss does not depend on it */
 } gp_built_use;
 
+typedef struct gp_built_state {
+    size_t state;   /* index for gp_model_state */
+    gp_value value; /* an input of the graph, f32 */
+} gp_built_state;
+
+typedef struct gp_built_moments {
+    size_t moments;          /* index in gp_model_moments */
+    gp_value mean, variance; /* of the micro-batch, computed in forward */
+} gp_built_moments;
+
 /* The graph of a run of layers. Ports whose source is before first_layer arrive, those whose destination is behind
  * last_layer leave; both lists are sorted as gp_model_ports. */
 typedef struct gp_built {
@@ -66,6 +86,10 @@ typedef struct gp_built {
     size_t arriving_count, leaving_count;
     gp_built_use *uses;
     size_t use_count;
+    gp_built_state *states; /* every state of the layers */
+    size_t state_count;
+    gp_built_moments *moments; /* every pair of the layers, in training */
+    size_t moment_count;
     gp_value *boundaries; /* what flows on ports between two layers of this stage (sources, each once): stashed by
                              recomputation at the granularity of layers */
     size_t boundary_count;
@@ -80,5 +104,6 @@ void gp_built_destroy(gp_built *built); /* accepts a zeroed struct */
 
 /* Writes the parameter's initial values (host memory, f32): a function of seed and name alone. */
 void gp_parameter_initialise(const gp_parameter_info *parameter, uint64_t seed, float *values);
+void gp_state_initialise(const gp_state_info *state, uint64_t seed, float *values);
 
 #endif

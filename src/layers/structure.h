@@ -25,6 +25,12 @@ typedef struct gp_declaration {
     size_t use;
 } gp_declaration;
 
+/* A state of a layer. */
+typedef struct gp_model_state_data {
+    gp_state_info info;
+    char *name; /* info.name, owned */
+} gp_model_state_data;
+
 typedef struct gp_skip {
     char *name; /* owned */
     int32_t layer;
@@ -36,6 +42,7 @@ typedef struct gp_skip {
  * these. */
 typedef struct gp_layer_range {
     size_t declaration, use, incoming;
+    size_t state, moments;
     size_t outgoing; /* in ports */
 } gp_layer_range;
 
@@ -54,6 +61,10 @@ struct gp_model {
     size_t declaration_count, declaration_capacity;
     gp_parameter_use *uses;
     size_t use_count, use_capacity;
+    gp_model_state_data *states;
+    size_t state_count, state_capacity;
+    gp_moments *moments;
+    size_t moment_count, moment_capacity;
     gp_skip *skips;
     size_t skip_count, skip_capacity;
 
