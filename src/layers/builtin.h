@@ -39,7 +39,7 @@ gp_layer_creator gp_create_linear, gp_create_embedding, gp_create_positions, gp_
     gp_create_gelu, gp_create_silu, gp_create_sigmoid, gp_create_tanh, gp_create_dropout, gp_create_softmax,
     gp_create_attention, gp_create_feed_forward, gp_create_transformer, gp_create_residual, gp_create_sequential,
     gp_create_flatten, gp_create_reshape, gp_create_mean, gp_create_keep, gp_create_add_kept,
-    gp_create_concatenate_kept;
+    gp_create_concatenate_kept, gp_create_batch_norm;
 
 /* ---- pieces ---- */
 
@@ -55,6 +55,17 @@ gp_status gp_argument_init(const gp_arguments *arguments, const char *key, gp_we
 /* Parameters weight[features, width of x] and bias[features] in `scope` (NULL: none), and the product. */
 gp_value gp_build_linear(gp_builder *builder, const char *scope, gp_value x, int64_t features, bool bias,
                          gp_weight_init init, const char *tie);
+
+/* Batch norm with its parameters and moving averages in `scope` (NULL: none). */
+typedef struct gp_batch_norm_settings {
+    double epsilon;
+    double decay;  /* of the moving averages */
+    double weight; /* initial value of the weights */
+    bool relu;     /* max(0, y) in the same pass */
+} gp_batch_norm_settings;
+
+gp_value gp_build_batch_norm(gp_builder *builder, const char *scope, gp_value x,
+                             const gp_batch_norm_settings *settings);
 
 /* x plus sines and cosines of the position (sinusoid.c). */
 gp_value gp_build_sinusoid(gp_value x);

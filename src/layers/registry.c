@@ -63,6 +63,12 @@ static const gp_option_info layer_norm_options[] = {
 static const gp_option_info rms_norm_options[] = {
     NUMBER("epsilon", "1e-6", "added to the mean square"),
 };
+static const gp_option_info batch_norm_options[] = {
+    NUMBER("epsilon", "1e-5", "added to the variance"),
+    NUMBER("decay", "0.9", "of the moving averages used in evaluation: share of the old value that a step keeps"),
+    NUMBER("init", "1", "the weights start as this; 0 makes a residual branch start as nothing"),
+    BOOLEAN("relu", "false", "max(y, 0) in the same pass, faster than a layer relu behind it"),
+};
 static const gp_option_info gelu_options[] = {
     TEXT("approximate", "erf", "erf (exact), or tanh (GPT-2's approximation)"),
 };
@@ -133,6 +139,8 @@ static const gp_option_info no_options[1] = {{0}};
     X(layer_norm, layer_norm_options, COUNT(layer_norm_options), false,                                                \
       "normalises mean and variance of the last dimension")                                                            \
     X(rms_norm, rms_norm_options, COUNT(rms_norm_options), false, "normalises the mean square of the last dimension")  \
+    X(batch_norm, batch_norm_options, COUNT(batch_norm_options), false,                                                \
+      "normalises every channel (last dimension) over samples and pixels; moving averages in evaluation")              \
     X(relu, no_options, 0, false, "max(x, 0)")                                                                         \
     X(gelu, gelu_options, COUNT(gelu_options), false, "x times the normal distribution function of x")                 \
     X(silu, no_options, 0, false, "x sigmoid(x)")                                                                      \

@@ -106,8 +106,8 @@ static void check_between(gp_device *device, gp_layer *layer, int last) {
 
 static void test_layers(void **state) {
     gp_device *device = *state;
-    const char *plain[] = {"layer_norm", "rms_norm", "relu",    "gelu",    "silu",     "sigmoid",
-                           "tanh",       "softmax",  "dropout", "flatten", "positions"};
+    const char *plain[] = {"layer_norm", "rms_norm", "relu",    "gelu",    "silu",      "sigmoid",
+                           "tanh",       "softmax",  "dropout", "flatten", "positions", "batch_norm"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         check_between(device, layer_of(plain[i], NO_OPTIONS), 2);
     check_between(device, layer_of("gelu", OPTIONS(TEXT("approximate", "tanh"))), 2);
