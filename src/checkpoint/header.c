@@ -1,11 +1,10 @@
-/* Parsing the header of a safetensors file that nobody vouches for. Jansson rejects what is not JSON, duplicate keys
- * and invalid UTF-8; before it builds a tree, a scan makes sure that the tree will be shallow and not larger than any
- * model's. */
+/* The header of a safetensors file that nobody vouches for, read entry by entry (base/json.h bounds what it may be). */
 #include "checkpoint/header.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/status.h"
 
 enum { MAX_DEPTH = 3 }; /* header { tensor { shape [ */
@@ -35,46 +34,11 @@ bool gp_header_name_is_printable(const char *name) {
     return true;
 }
 
-/* Returns the position after the string that starts at `at` (its opening quote). */
-static size_t skip_string(const char *text, size_t bytes, size_t at) {
-    for (at++; at < bytes && text[at] != '"'; at++) {
-        if (text[at] == '\\') at++;
-    }
-    return at + 1;
-}
-
-static gp_status check_structure(const char *text, size_t bytes, const char *what) {
-    int depth = 0, values = 0;
-    for (size_t at = 0; at < bytes;) {
-        char c = text[at];
-        if (c == '"') {
-            at = skip_string(text, bytes, at);
-            continue;
-        }
-        if (c == '{' || c == '[') depth++;
-        if (c == '}' || c == ']') depth--;
-        if (c == '{' || c == '[' || c == ',') values++;
-        if (depth > MAX_DEPTH)
-            return gp_error(GP_INVALID, "%s is nested deeper than %d at byte %zu", what, MAX_DEPTH, at);
-        if (values > GP_HEADER_MAX_VALUES) {
-            return gp_error(GP_INVALID, "%s has more than %d values", what, GP_HEADER_MAX_VALUES);
-        }
-        at++;
-    }
-    return GP_OK;
-}
-
 gp_status gp_header_parse(json_t **object, const char *text, size_t bytes, const char *what) {
+    static const gp_json_limits limits = {GP_HEADER_MAX_BYTES, MAX_DEPTH, GP_HEADER_MAX_VALUES};
     *object = NULL;
     if (bytes == 0 || text[0] != '{') return gp_error(GP_INVALID, "%s does not start with '{'", what);
-    GP_TRY(check_structure(text, bytes, what));
-    json_error_t error;
-    *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*object) return GP_OK;
-    if (json_error_code(&error) == json_error_out_of_memory) {
-        return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for %s of %zu bytes", what, bytes);
-    }
-    return gp_error(GP_INVALID, "%s is not valid JSON: %s (byte %d)", what, error.text, error.position);
+    return gp_json_parse(object, text, bytes, &limits, what);
 }
 
 static gp_status read_dtype(gp_dtype *dtype, const char *name, const json_t *value) {
