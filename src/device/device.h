@@ -103,6 +103,13 @@ typedef struct gp_device_class {
     /* destination[i] = sources[0][i] + sources[1][i] + ... in that order, f32. destination may be a source. */
     void (*ordered_sum)(gp_device *device, void *destination, const void *const *sources, int source_count,
                         int64_t count);
+    /* average = decay * average + (1 - decay) * value, f32. */
+    void (*moving_average)(gp_device *device, void *average, const void *value, double decay, int64_t count);
+    /* Mean and biased variance, element by element (f32), of a group of samples that weighs `weight` become those of
+     * this and another group together, by the pairwise formula of Chan, Golub & LeVeque (1979). With weight 0 they
+     * become the other's, whatever is there; other_weight > 0. */
+    void (*merge_moments)(gp_device *device, void *mean, void *variance, double weight, const void *other_mean,
+                          const void *other_variance, double other_weight, int64_t count);
     /* Whether all elements are finite; true for integers. */
     bool (*all_finite)(gp_device *device, const void *data, gp_type type);
     /* Waits until everything that was enqueued has been done. */

@@ -193,6 +193,38 @@ static void test_ordered_sum(void **state) {
     for_each_device(check_ordered_sum);
 }
 
+/* Averages over time and of groups, with every instruction set. */
+static void check_averages(gp_device *device, const char *table) {
+    operand a[4];
+    double error = 0.0;
+    for (int i = 0; i < 4; i++) {
+        a[i] = operand_of(GP_F32, (dims){1, {COUNT}}, 0.5, 1.0);
+    }
+    device->class->moving_average(device, a[0].data, a[1].data, 0.9, COUNT);
+    for (int64_t i = 0; i < COUNT; i++) {
+        double want = 0.9 * a[0].values[i] + 0.1 * a[1].values[i];
+        error = fmax(error, fabs((double)((const float *)a[0].data)[i] - want));
+        a[0].values[i] = (double)((const float *)a[0].data)[i];
+    }
+    device->class->merge_moments(device, a[0].data, a[2].data, 6, a[1].data, a[3].data, 2, COUNT);
+    for (int64_t i = 0; i < COUNT; i++) {
+        double delta = a[1].values[i] - a[0].values[i];
+        double mean = (6 * a[0].values[i] + 2 * a[1].values[i]) / 8;
+        double variance = (6 * a[2].values[i] + 2 * a[3].values[i] + delta * delta * 6 * 2 / 8) / 8;
+        error = fmax(error, fabs((double)((const float *)a[0].data)[i] - mean));
+        error = fmax(error, fabs((double)((const float *)a[2].data)[i] - variance));
+    }
+    if (!(error < 3e-7)) fail_msg("%s: averages are %g away", table, error);
+    for (int i = 0; i < 4; i++) {
+        operand_free(&a[i]);
+    }
+}
+
+static void test_averages(void **state) {
+    (void)state;
+    for_each_device(check_averages);
+}
+
 /* ---- NaN and infinity ---- */
 
 static void check_all_finite(gp_device *device, const char *table) {
@@ -273,8 +305,8 @@ static void test_create(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_updates),     cmocka_unit_test(test_update_threads), cmocka_unit_test(test_sum_squares),
-        cmocka_unit_test(test_ordered_sum), cmocka_unit_test(test_all_finite),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_ordered_sum), cmocka_unit_test(test_averages),       cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_memory),      cmocka_unit_test(test_create),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,44 @@ static void cpu_ordered_sum(gp_device *device, void *destination, const void *co
     gp_cpu_for(device->threads, count, ARRAY_GRAIN, &call, sum_part);
 }
 
+/* An average over time, or (with a variance) two groups that become one. */
+typedef struct average_work {
+    const gp_cpu_loops *loops;
+    float *average, *variance;
+    const float *value, *other_variance;
+    float share;
+} average_work;
+
+static void average_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
+    const average_work *work = call->workspace;
+    if (work->variance) {
+        work->loops->merge_moments(work->average + begin, work->variance + begin, work->value + begin,
+                                   work->other_variance + begin, work->share, end - begin);
+    } else {
+        work->loops->moving_average(work->average + begin, work->value + begin, work->share, end - begin);
+    }
+}
+
+static void cpu_moving_average(gp_device *device, void *average, const void *value, double decay, int64_t count) {
+    average_work work = {.loops = cpu_of(device)->loops, .average = average, .value = value};
+    gp_cpu_call call = {.workspace = &work};
+    work.share = (float)(1.0 - decay);
+    gp_cpu_for(device->threads, count, ARRAY_GRAIN, &call, average_part);
+}
+
+static void cpu_merge_moments(gp_device *device, void *mean, void *variance, double weight, const void *other_mean,
+                              const void *other_variance, double other_weight, int64_t count) {
+    average_work work = {cpu_of(device)->loops, mean, variance, other_mean, other_variance, 0.0f};
+    gp_cpu_call call = {.workspace = &work};
+    if (weight == 0.0) { /* what is there may be anything */
+        cpu_copy(device, mean, other_mean, (size_t)count * sizeof(float));
+        cpu_copy(device, variance, other_variance, (size_t)count * sizeof(float));
+        return;
+    }
+    work.share = (float)(other_weight / (weight + other_weight));
+    gp_cpu_for(device->threads, count, ARRAY_GRAIN, &call, average_part);
+}
+
 static bool wide_finite(const void *data, gp_type type) {
     int64_t count = gp_shape_elements(type.shape);
     for (int64_t i = 0; i < count; i++) {
@@ -214,6 +252,8 @@ static const gp_device_class cpu_class = {
     .update = cpu_update,
     .sum_squares = cpu_sum_squares,
     .ordered_sum = cpu_ordered_sum,
+    .moving_average = cpu_moving_average,
+    .merge_moments = cpu_merge_moments,
     .all_finite = cpu_all_finite,
     .wait = cpu_wait,
     .destroy = cpu_destroy,

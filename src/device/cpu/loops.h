@@ -126,6 +126,13 @@ struct gp_cpu_loops {
     void (*ordered_sum)(float *y, const void *const *sources, int source_count, int64_t begin, int64_t count);
     bool (*all_finite)(gp_dtype dtype, const void *x, int64_t count);
 
+    /* -- averages -- */
+    /* average += rest * (value - average) */
+    void (*moving_average)(float *average, const float *value, float rest, int64_t count);
+    /* Two groups become one, of which the other group is `share`. */
+    void (*merge_moments)(float *mean, float *variance, const float *other_mean, const float *other_variance,
+                          float share, int64_t count);
+
     /* -- measuring -- */
     /* Rounds of independent multiply-adds in registers; `flops` receives how many operations they were. The result
      * means nothing, but has to be used. */

@@ -2,6 +2,7 @@
  * loops_avx512.c, which name the table and are compiled for their instruction set (src/device/CMakeLists.txt). */
 #include "device/cpu/loops.h"
 
+#include "device/cpu/loops_average.h"
 #include "device/cpu/loops_elementwise.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_peak.h"
@@ -40,6 +41,8 @@ const gp_cpu_loops GP_CPU_LOOPS = {
     .sum_squares = sum_squares,
     .ordered_sum = ordered_sum,
     .all_finite = all_finite,
+    .moving_average = moving_average,
+    .merge_moments = merge_moments,
     .peak = peak,
     .update = update_run,
 };

@@ -77,6 +77,30 @@ static void reference_ordered_sum(gp_device *device, void *destination, const vo
     }
 }
 
+static void reference_moving_average(gp_device *device, void *average, const void *value, double decay, int64_t count) {
+    (void)device;
+    double *a = average;
+    const double *v = value;
+    for (int64_t i = 0; i < count; i++) {
+        a[i] = decay * a[i] + (1.0 - decay) * v[i];
+    }
+}
+
+/* From counts, means and sums of squared deviations, as Chan, Golub & LeVeque write it. */
+static void reference_merge_moments(gp_device *device, void *mean, void *variance, double weight,
+                                    const void *other_mean, const void *other_variance, double other_weight,
+                                    int64_t count) {
+    (void)device;
+    double *m = mean, *v = variance, total = weight + other_weight;
+    for (int64_t i = 0; i < count; i++) {
+        double mean_b = ((const double *)other_mean)[i], variance_b = ((const double *)other_variance)[i];
+        double delta = weight > 0.0 ? mean_b - m[i] : 0.0;
+        double deviations = (weight > 0.0 ? weight * v[i] : 0.0) + other_weight * variance_b;
+        m[i] = weight > 0.0 ? m[i] + delta * other_weight / total : mean_b;
+        v[i] = (deviations + delta * delta * weight * other_weight / total) / total;
+    }
+}
+
 static bool reference_all_finite(gp_device *device, const void *data, gp_type type) {
     (void)device;
     if (!gp_dtype_is_float(type.dtype)) return true;
@@ -111,6 +135,8 @@ static const gp_device_class reference_class = {
     .update = gp_reference_update,
     .sum_squares = reference_sum_squares,
     .ordered_sum = reference_ordered_sum,
+    .moving_average = reference_moving_average,
+    .merge_moments = reference_merge_moments,
     .all_finite = reference_all_finite,
     .wait = reference_wait,
     .destroy = reference_destroy,

@@ -145,6 +145,72 @@ static void check_sums(gp_device *device, int64_t count) {
     array_destroy(device, &c);
 }
 
+static void check_moving_average(gp_device *device, int64_t count) {
+    static const double DECAYS[] = {0.0, 0.997, 1.0};
+    for (size_t d = 0; d < COUNT(DECAYS); d++) {
+        array a = array_create(device, count, "a"), b = array_create(device, count, "b");
+        for (int64_t i = 0; i < count; i++) {
+            a.values[i] = DECAYS[d] * a.values[i] + (1.0 - DECAYS[d]) * b.values[i];
+        }
+        device->class->moving_average(device, a.memory, b.memory, DECAYS[d], count);
+        check_equal(device, &a, 1e-6, "moving_average");
+        array_destroy(device, &a);
+        array_destroy(device, &b);
+    }
+}
+
+/* Sample number s of element i: numbers around a mean that is large for their spread. */
+static double sample_of(int64_t i, int64_t s) {
+    return 10.0 + sin((double)(i + 7 * s));
+}
+
+/* Sets every element to the moments of samples first .. first + count - 1. */
+static void moments_of(int64_t first, int64_t count, array *mean, array *variance) {
+    for (int64_t i = 0; i < gp_shape_elements(mean->type.shape); i++) {
+        double sum = 0.0, squares = 0.0;
+        for (int64_t s = first; s < first + count; s++) {
+            sum += sample_of(i, s) / (double)count;
+        }
+        for (int64_t s = first; s < first + count; s++) {
+            squares += (sample_of(i, s) - sum) * (sample_of(i, s) - sum);
+        }
+        mean->values[i] = sum;
+        variance->values[i] = squares / (double)count;
+    }
+}
+
+static void upload_values(gp_device *device, const array *a) {
+    int64_t count = gp_shape_elements(a->type.shape);
+    float *host = gp_allocate((size_t)count * sizeof *host);
+    assert_non_null(host);
+    gp_convert(host, GP_F32, a->values, GP_F64, (size_t)count);
+    device->class->upload(device, a->memory, host, a->type);
+    gp_free(host);
+}
+
+/* The moments of groups of samples, merged one after the other, are those of all samples. */
+static void check_merge_moments(gp_device *device, int64_t count) {
+    static const int64_t WEIGHTS[] = {3, 1, 2, 2};
+    array mean = array_create(device, count, "old"), variance = array_create(device, count, "older");
+    int64_t total = 0;
+    for (size_t g = 0; g < COUNT(WEIGHTS); g++) {
+        array m = array_create(device, count, "m"), v = array_create(device, count, "v");
+        moments_of(total, WEIGHTS[g], &m, &v);
+        upload_values(device, &m);
+        upload_values(device, &v);
+        device->class->merge_moments(device, mean.memory, variance.memory, (double)total, m.memory, v.memory,
+                                     (double)WEIGHTS[g], count);
+        total += WEIGHTS[g];
+        array_destroy(device, &m);
+        array_destroy(device, &v);
+    }
+    moments_of(0, total, &mean, &variance);
+    check_equal(device, &mean, 1e-6, "mean of merge_moments");
+    check_equal(device, &variance, 3e-6, "variance of merge_moments");
+    array_destroy(device, &mean);
+    array_destroy(device, &variance);
+}
+
 /* Squares that f32 cannot hold. */
 static void check_large_squares(gp_device *device) {
     float host[100];
@@ -281,6 +347,8 @@ void check_arrays(gp_device *device) {
             check_finite(device, DTYPES[d], COUNTS[c]);
         }
         check_sums(device, COUNTS[c]);
+        check_moving_average(device, COUNTS[c]);
+        check_merge_moments(device, COUNTS[c]);
         check_updates(device, COUNTS[c]);
     }
 }

@@ -66,7 +66,7 @@ void check_kernels(gp_device *device) {
         run_family(&s, &families[i]);
     }
     for (int id = 0; id < GP_OP_COUNT; id++) {
-        bool view = id == GP_OP_RESHAPE || id == GP_OP_ALIAS; /* have no kernel */
+        bool view = id == GP_OP_RESHAPE || id == GP_OP_ALIAS;                       /* have no kernel */
         bool image = id >= GP_OP_CONVOLUTION && id <= GP_OP_CHANNEL_SCALE_GRADIENT; /* until they have cases */
         if (!view && !image && s.emitted[id] < 2) fail_msg("%s has no case in this test", gp_op_name((gp_op_id)id));
     }
