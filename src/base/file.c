@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -59,6 +60,7 @@ void gp_file_map_close(gp_file_map *map) {
 
 struct gp_file_writer {
     char *path;
+    char *folder;    /* of path */
     char *temporary; /* NULL once the file has its name or where none was made */
     int descriptor;  /* -1 when closed */
 };
@@ -87,6 +89,11 @@ static gp_status check_target(const char *path) {
                     S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
 }
 
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? gp_format_text("%.*s", slash == path ? 1 : (int)(slash - path), path) : gp_copy_text(".");
+}
+
 gp_status gp_file_writer_create(gp_file_writer **writer, const char *path) {
     *writer = NULL;
     GP_TRY(check_target(path));
@@ -94,7 +101,8 @@ gp_status gp_file_writer_create(gp_file_writer **writer, const char *path) {
     if (!made) return GP_OUT_OF_MEMORY;
     made->descriptor = -1;
     made->path = gp_copy_text(path);
-    gp_status status = made->path ? open_temporary(made) : GP_OUT_OF_MEMORY;
+    made->folder = folder_of(path);
+    gp_status status = made->path && made->folder ? open_temporary(made) : GP_OUT_OF_MEMORY;
     if (status != GP_OK) {
         gp_file_writer_destroy(made);
         return status;
@@ -103,33 +111,33 @@ gp_status gp_file_writer_create(gp_file_writer **writer, const char *path) {
     return GP_OK;
 }
 
-gp_status gp_write_all(int descriptor, const void *data, size_t bytes, const char *name) {
+/* Writes with `offset` UINT64_MAX where the descriptor stands, else at that place. */
+static gp_status write_pieces(int descriptor, const void *data, size_t bytes, uint64_t offset, const char *name) {
     const size_t most = (size_t)1 << 30; /* the system takes less than 2 GiB at once */
     for (const char *next = data; bytes > 0;) {
-        ssize_t written = write(descriptor, next, bytes < most ? bytes : most);
+        size_t piece = bytes < most ? bytes : most;
+        ssize_t written =
+            offset == UINT64_MAX ? write(descriptor, next, piece) : pwrite(descriptor, next, piece, (off_t)offset);
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) return gp_error(GP_IO, "'%s' could not be written: %s", name, strerror(errno));
+        if (written == 0) return gp_error(GP_IO, "'%s' could not be written: the system takes no bytes", name);
         next += written;
         bytes -= (size_t)written;
+        if (offset != UINT64_MAX) offset += (uint64_t)written;
     }
     return GP_OK;
 }
 
-gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t bytes) {
-    return gp_write_all(writer->descriptor, data, bytes, writer->temporary);
+gp_status gp_write_all(int descriptor, const void *data, size_t bytes, const char *name) {
+    return write_pieces(descriptor, data, bytes, UINT64_MAX, name);
 }
 
-/* Makes the renaming itself last. A file system that cannot flush a folder is not an error. */
-static void flush_folder_of(const char *path) {
-    char *folder = gp_copy_text(path);
-    if (!folder) return;
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = '\0';
-    int descriptor = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    gp_free(folder);
-    if (descriptor < 0) return;
-    fsync(descriptor);
-    close(descriptor);
+gp_status gp_write_all_at(int descriptor, const void *data, size_t bytes, uint64_t offset, const char *name) {
+    return write_pieces(descriptor, data, bytes, offset, name);
+}
+
+gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t bytes) {
+    return gp_write_all(writer->descriptor, data, bytes, writer->temporary);
 }
 
 gp_status gp_file_writer_commit(gp_file_writer *writer) {
@@ -142,8 +150,7 @@ gp_status gp_file_writer_commit(gp_file_writer *writer) {
     }
     gp_free(writer->temporary);
     writer->temporary = NULL;
-    flush_folder_of(writer->path);
-    return GP_OK;
+    return gp_folder_flush(writer->folder); /* makes the renaming itself last */
 }
 
 void gp_file_writer_destroy(gp_file_writer *writer) {
@@ -151,6 +158,7 @@ void gp_file_writer_destroy(gp_file_writer *writer) {
     if (writer->descriptor >= 0) close(writer->descriptor);
     if (writer->temporary) unlink(writer->temporary);
     gp_free(writer->temporary);
+    gp_free(writer->folder);
     gp_free(writer->path);
     gp_free(writer);
 }
@@ -162,4 +170,27 @@ gp_status gp_file_write_text(const char *path, const char *text) {
     if (status == GP_OK) status = gp_file_writer_commit(writer);
     gp_file_writer_destroy(writer);
     return status;
+}
+
+/* ---- folders ---- */
+
+gp_status gp_folder_make(const char *path) {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return GP_OK;
+    return gp_error(GP_IO, "'%s' could not be created: %s", path, strerror(errno));
+}
+
+gp_status gp_folder_flush(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0 && errno == EACCES) return GP_OK; /* one may write to a folder that one may not read */
+    if (descriptor < 0) return gp_error(GP_IO, "'%s' could not be opened: %s", path, strerror(errno));
+    int failure = fsync(descriptor) != 0 ? errno : 0;
+    close(descriptor);
+    if (failure == 0 || failure == EINVAL || failure == ENOTSUP || failure == EROFS) return GP_OK;
+    return gp_error(GP_IO, "the names in '%s' could not be written to the disk: %s", path, strerror(failure));
+}
+
+uint64_t gp_folder_free_bytes(const char *path) {
+    struct statvfs information;
+    if (statvfs(path, &information) != 0 || information.f_blocks == 0) return UINT64_MAX;
+    return (uint64_t)information.f_bavail * information.f_frsize;
 }

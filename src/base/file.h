@@ -4,6 +4,7 @@
 #define GP_BASE_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "gpipe/status.h"
 
@@ -26,8 +27,8 @@ typedef struct gp_file_writer gp_file_writer;
  * regular file (a folder, a device, a pipe), GP_IO, GP_OUT_OF_MEMORY. */
 gp_status gp_file_writer_create(gp_file_writer **writer, const char *path);
 gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t bytes);
-/* Waits until the bytes are on the disk and gives the file its name. Call gp_file_writer_destroy afterwards all the
- * same. */
+/* Waits until the bytes and the name are on the disk. On an error the old file is there still, or the new one, whole.
+ * Call gp_file_writer_destroy afterwards all the same. */
 gp_status gp_file_writer_commit(gp_file_writer *writer);
 /* Removes the temporary file unless it was committed. Accepts NULL. */
 void gp_file_writer_destroy(gp_file_writer *writer);
@@ -37,5 +38,16 @@ gp_status gp_file_write_text(const char *path, const char *text);
 
 /* Writes all bytes to a descriptor; `name` is for the message. Errors: GP_IO. */
 gp_status gp_write_all(int descriptor, const void *data, size_t bytes, const char *name);
+/* The same at a place in the file, so that several can write to one. */
+gp_status gp_write_all_at(int descriptor, const void *data, size_t bytes, uint64_t offset, const char *name);
+
+/* ---- folders ---- */
+
+/* Makes a folder; one that is there already is fine. Errors: GP_IO. */
+gp_status gp_folder_make(const char *path);
+/* Waits until the names in a folder are on the disk. A file system that cannot is no error. Errors: GP_IO. */
+gp_status gp_folder_flush(const char *path);
+/* Bytes that may still be written to the file system of a folder; UINT64_MAX when the system does not say. */
+uint64_t gp_folder_free_bytes(const char *path);
 
 #endif

@@ -32,6 +32,18 @@ gp_status gp_header_parse(json_t **object, const char *text, size_t bytes, const
 /* Reads one entry and checks it by itself: fields, dtype, shape, and that the offsets hold exactly its bytes. */
 gp_status gp_header_read_tensor(gp_header_tensor *tensor, const char *name, json_t *value);
 
+/* ---- writing (header_write.c) ---- */
+
+/* Numbers of the entries as they will lie in the file: larger elements first, so that each tensor is aligned to its own
+ * without holes, which the format forbids. Freed with gp_free; NULL: no memory. */
+size_t *gp_header_order(const gp_safetensors_entry *entries, size_t count);
+/* Name, type and dimensions of an entry, not where its bytes come from. `number` is for the message. */
+gp_status gp_header_check_entry(const gp_safetensors_entry *entry, size_t number);
+/* The first bytes of a file that holds entries[order[0..count-1]]: length, JSON, spaces up to a multiple of 64. Freed
+ * with gp_free. Errors: GP_INVALID for a name twice or not UTF-8, or a header that would be too large. */
+gp_status gp_header_format(char **bytes, size_t *size, const gp_safetensors_entry *entries, const size_t *order,
+                           size_t count, const gp_safetensors_pair *metadata, size_t metadata_count);
+
 /* Whether a name is free of control characters, so that it can be printed wherever names are. Expects valid UTF-8. */
 bool gp_header_name_is_printable(const char *name);
 
