@@ -1,4 +1,4 @@
-/* Tensors in files: the safetensors format (Hugging Face), read and written.
+/* Tensors in files: the safetensors format (Hugging Face), read and written; and the checkpoints of a run.
  *
  * A file is 8 bytes of header length (little-endian), a JSON header {name: {dtype, shape, data_offsets},
  * "__metadata__": {text: text}}, and the tensors' bytes one after the other. Names are the model's, never the
@@ -106,6 +106,49 @@ GP_API const char *gp_shards_kind(const gp_shards *shards);
 /* The open safetensors files, and the path of each, for metadata and messages. */
 GP_API size_t gp_shards_file_count(const gp_shards *shards);
 GP_API const gp_safetensors *gp_shards_file(const gp_shards *shards, size_t file, const char **path);
+
+/* ---- checkpoints ----
+ *
+ * A checkpoint is a folder step-N with everything that training goes on from: model.safetensors (weights, and what
+ * layers remember), optimizer.safetensors (moments, by parameter name), both perhaps in shards, and state.json. The
+ * folder gets its name when all of it is on the disk: a folder step-N is whole. Nothing in it depends on how many
+ * workers wrote it. */
+
+enum { GP_CHECKPOINT_TEXT = 32 };
+
+/* What state.json says. */
+typedef struct gp_checkpoint_state {
+    int64_t step;                      /* steps made */
+    int64_t updates;                   /* those that changed the weights: a step that was not finite does not */
+    int64_t samples;                   /* seen in training */
+    int64_t steps;                     /* planned length of training, for the learning rate */
+    uint64_t seed;                     /* random numbers are a function of seed and step: that is their position */
+    char schedule[GP_CHECKPOINT_TEXT]; /* of the learning rate */
+    double lr, next_lr;                /* the rate of optimizer options; the one of the step that follows */
+    int64_t best_step;                 /* of the best validation loss; -1: none was measured */
+    double best;                       /* that loss */
+    int64_t training_tokens, validation_tokens; /* of the data */
+    uint64_t configuration;                     /* a hash of what may not change; 0: not known */
+    bool evaluation_pending;                    /* the step's evaluation was interrupted */
+    char version[GP_CHECKPOINT_TEXT];           /* of the gpipe that wrote it */
+} gp_checkpoint_state;
+
+/* Reads the state.json of a folder step-N. Errors: GP_INVALID when there is none, or it is damaged or of a newer
+ * format; GP_IO, GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_checkpoint_read_state(const char *folder, gp_checkpoint_state *state);
+
+/* Finds the newest checkpoint of a run directory whose state can be read and whose files are all there with their
+ * sizes: its step, or -1. Damaged ones on the way are told as warnings. `folder` (may be NULL) gets the path, at most
+ * `size` bytes. Errors: GP_INVALID (the path is longer), GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_checkpoint_find_newest(const char *run, int64_t *step, char *folder, size_t size);
+
+/* Called for each tensor that was read: `damaged` says that its checksum is not the one in state.json. Returns false to
+ * stop. */
+typedef bool (*gp_checkpoint_visit)(void *user, const char *file, const char *tensor, uint64_t bytes, bool damaged);
+
+/* Reads a checkpoint as a whole and compares every checksum. `visit` may be NULL. Errors: GP_INVALID naming the first
+ * file or tensor that is missing or damaged. */
+GP_API gp_status gp_checkpoint_verify(const char *folder, gp_checkpoint_visit visit, void *user);
 
 #ifdef __cplusplus
 }

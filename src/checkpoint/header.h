@@ -32,6 +32,9 @@ gp_status gp_header_parse(json_t **object, const char *text, size_t bytes, const
 /* Reads one entry and checks it by itself: fields, dtype, shape, and that the offsets hold exactly its bytes. */
 gp_status gp_header_read_tensor(gp_header_tensor *tensor, const char *name, json_t *value);
 
+/* Bytes before the first tensor of an open file (reader.c). */
+size_t gp_safetensors_header_bytes(const gp_safetensors *file);
+
 /* ---- writing (header_write.c) ---- */
 
 /* Numbers of the entries as they will lie in the file: larger elements first, so that each tensor is aligned to its own

@@ -167,6 +167,10 @@ const void *gp_safetensors_data(const gp_safetensors *file, size_t index) {
     return file->data + file->tensors[index].begin;
 }
 
+size_t gp_safetensors_header_bytes(const gp_safetensors *file) {
+    return (size_t)(file->data - file->map.data);
+}
+
 bool gp_safetensors_find(const gp_safetensors *file, const char *name, size_t *index) {
     size_t low = 0, high = file->count;
     while (low < high) {

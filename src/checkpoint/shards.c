@@ -258,6 +258,10 @@ gp_status gp_shards_read(const gp_shards *shards, size_t index, size_t first, si
     return GP_OK;
 }
 
+size_t gp_shards_file_of(const gp_shards *shards, size_t index) {
+    return shards->entries[index].shard;
+}
+
 size_t gp_shards_file_count(const gp_shards *shards) {
     return shards->file_count;
 }

@@ -1,0 +1,23 @@
+/* state.json: what a checkpoint says about itself. It is written last, so a folder that has one is complete; it holds
+ * the checksums of everything else, and one of its own. */
+#ifndef GP_CHECKPOINT_STATE_H
+#define GP_CHECKPOINT_STATE_H
+
+#include <jansson.h>
+
+#include "checkpoint/files.h"
+#include "gpipe/checkpoint.h"
+
+#define GP_STATE_FILE "state.json"
+
+enum { GP_STATE_VERSION = 1, GP_STATE_MAX_BYTES = 100 * 1000 * 1000 };
+
+/* Writes state.json into `folder`. `checksums`: one for each tensor of `files`. */
+gp_status gp_state_write(const char *folder, const gp_checkpoint_state *state, const gp_files *files,
+                         const uint64_t *checksums);
+
+/* Reads and checks state.json of `folder`; `object` (released with json_decref) has the checksums. Errors: GP_INVALID
+ * when there is none or it is damaged; the message names it. */
+gp_status gp_state_read(const char *folder, gp_checkpoint_state *state, json_t **object);
+
+#endif
