@@ -21,6 +21,7 @@ typedef struct entry {
     const char *name; /* the file's */
     gp_type type;
     const unsigned char *data;
+    size_t file; /* number among the files */
 } entry;
 
 struct gp_shards {
@@ -57,9 +58,10 @@ static int compare_entries(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
-static entry entry_of(const gp_safetensors *file, size_t tensor) {
+static entry entry_of(const gp_shards *shards, size_t number, size_t tensor) {
+    const gp_safetensors *file = shards->files[number].file;
     return (entry){gp_safetensors_name(file, tensor), gp_safetensors_type(file, tensor),
-                   gp_safetensors_data(file, tensor)};
+                   gp_safetensors_data(file, tensor), number};
 }
 
 static gp_status open_llmc(gp_shards *shards, const char *path) {
@@ -68,7 +70,7 @@ static gp_status open_llmc(gp_shards *shards, const char *path) {
     shards->entries = gp_allocate_array(shards->count, sizeof *shards->entries);
     if (!shards->entries) return GP_OUT_OF_MEMORY;
     for (size_t i = 0; i < shards->count; i++)
-        shards->entries[i] = (entry){tensors[i].name, tensors[i].type, tensors[i].data};
+        shards->entries[i] = (entry){tensors[i].name, tensors[i].type, tensors[i].data, 0};
     qsort(shards->entries, shards->count, sizeof *shards->entries, compare_entries);
     return GP_OK;
 }
@@ -81,7 +83,7 @@ static gp_status open_single(gp_shards *shards, const char *path) {
     shards->entries = gp_allocate_array(shards->count, sizeof *shards->entries);
     if (!shards->entries) return GP_OUT_OF_MEMORY;
     for (size_t i = 0; i < shards->count; i++)
-        shards->entries[i] = entry_of(file, i);
+        shards->entries[i] = entry_of(shards, number, i);
     qsort(shards->entries, shards->count, sizeof *shards->entries, compare_entries);
     return GP_OK;
 }
@@ -108,7 +110,7 @@ static gp_status add_entry(gp_shards *shards, const char *folder, const char *na
     GP_TRY(status);
     if (!gp_safetensors_find(shards->files[number].file, name, &tensor))
         return gp_error(GP_INVALID, "tensor '%s' is not in %s, where it is said to be", name, file);
-    shards->entries[shards->count++] = entry_of(shards->files[number].file, tensor);
+    shards->entries[shards->count++] = entry_of(shards, number, tensor);
     return GP_OK;
 }
 
@@ -259,7 +261,7 @@ gp_status gp_shards_read(const gp_shards *shards, size_t index, size_t first, si
 }
 
 size_t gp_shards_file_of(const gp_shards *shards, size_t index) {
-    return shards->entries[index].shard;
+    return shards->entries[index].file;
 }
 
 size_t gp_shards_file_count(const gp_shards *shards) {

@@ -6,7 +6,7 @@
 
 /* Opens <folder>/<base>.safetensors, or the shards of <folder>/<base>.safetensors.index.json. */
 gp_status gp_shards_open_base(gp_shards **shards, const char *folder, const char *base);
-/* Number of the file that a tensor lies in. */
+/* Number of the file that a tensor lies in (of gp_shards_file). */
 size_t gp_shards_file_of(const gp_shards *shards, size_t index);
 
 /* The checkpoint of llm.c behind them; NULL: they are safetensors files. */
