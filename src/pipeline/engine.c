@@ -226,6 +226,25 @@ gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *va
     return gp_engine_post(engine);
 }
 
+static gp_status begin_state(gp_engine *engine, gp_command_kind kind, size_t state) {
+    size_t count = gp_model_states(engine->options.model);
+    if (state >= count) return gp_error(GP_INVALID, "state %zu of a model that has %zu", state, count);
+    engine->command = (gp_command){.kind = kind, .parameter = state};
+    return GP_OK;
+}
+
+gp_status gp_engine_write_state(gp_engine *engine, size_t state, const float *values) {
+    GP_TRY(begin_state(engine, GP_COMMAND_WRITE_STATE, state));
+    engine->command.source = values;
+    return gp_engine_post(engine);
+}
+
+gp_status gp_engine_read_state(gp_engine *engine, size_t state, float *values) {
+    GP_TRY(begin_state(engine, GP_COMMAND_READ_STATE, state));
+    engine->command.destination = values;
+    return gp_engine_post(engine);
+}
+
 gp_status gp_engine_poison(gp_engine *engine) {
     engine->command = (gp_command){.kind = GP_COMMAND_POISON};
     return gp_engine_post(engine);

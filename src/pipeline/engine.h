@@ -30,11 +30,13 @@ typedef struct gp_engine_options {
     double momentum;
     double report_after; /* seconds, see world.h */
     uint64_t seed;       /* of dropout */
+    int64_t steps;       /* of the whole training: rates that are scheduled over it grow with step / steps; 0: they
+                            stay at their beginning */
 } gp_engine_options;
 
 /* Bytes of a worker by kind. */
 typedef struct gp_worker_bytes {
-    size_t parameters; /* and the forms that kernels want them in */
+    size_t parameters; /* and the forms that kernels want them in; states with the moments that they follow */
     size_t gradients, optimizer, stash, workspace, communication, total;
 } gp_worker_bytes;
 
@@ -70,6 +72,11 @@ gp_status gp_engine_read_parameter(gp_engine *engine, size_t parameter, float *v
 /* Valid after gp_engine_gradients until the next step, gradients, evaluation or forward (reading and writing parameters
  * leaves them): the gradient of the mean loss, summed over uses, not clipped. */
 gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *values);
+
+/* States (moving averages) by the model's state index; host f32 memory, plain. Initialised with the parameters. Written
+ * by nothing but gp_engine_write_state and a step that made its update. */
+gp_status gp_engine_write_state(gp_engine *engine, size_t state, const float *values);
+gp_status gp_engine_read_state(gp_engine *engine, size_t state, float *values);
 
 /* A mini-batch in host memory: inputs and targets with the batch first; weights: data NULL for none. Not changed. */
 typedef struct gp_batch {

@@ -69,7 +69,7 @@ static void sum_bytes(gp_worker *worker) {
         worker->communication_bytes += (size_t)worker->forward_slots[i] * stage->before[i].forward_bytes;
     for (size_t i = 0; i < stage->after_count; i++)
         worker->communication_bytes += (size_t)worker->gradient_slots[i] * stage->after[i].gradient_bytes;
-    *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms,
+    *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms + bytes->states + bytes->statistics,
                              .gradients = bytes->gradients,
                              .optimizer = bytes->moments,
                              .stash = worker->stash_bytes,

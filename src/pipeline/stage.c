@@ -210,6 +210,7 @@ static gp_status fill(gp_stage *stage) {
     GP_TRY(create_peers(stage));
     GP_TRY(list_parameters(stage));
     GP_TRY(lay_out_parameters(stage));
+    GP_TRY(gp_stage_list_states(stage));
     return find_holders(stage);
 }
 
@@ -238,6 +239,8 @@ static void release_memory(gp_stage *stage) {
     gp_device_release(device, stage->gradients, stage->bytes.gradients);
     gp_device_release(device, stage->moments, stage->bytes.moments);
     gp_device_release(device, stage->workspace, stage->workspace_bytes);
+    gp_device_release(device, stage->state_memory, stage->bytes.states);
+    gp_device_release(device, stage->statistic_memory, stage->bytes.statistics);
     for (size_t i = 0; i < stage->late_count; i++)
         gp_device_release(device, stage->late[i].memory, stage->late[i].bytes);
 }
@@ -256,6 +259,8 @@ void gp_stage_destroy(gp_stage *stage) {
     gp_free(stage->forms);
     gp_free(stage->parameters);
     gp_free(stage->use_offsets);
+    gp_free(stage->states);
+    gp_free(stage->statistics);
     gp_free(stage->extra);
     gp_free(stage->holders);
     gp_free(stage->ports);
@@ -280,6 +285,8 @@ gp_status gp_stage_allocate(gp_stage *stage) {
     stage->packed_bytes = stage->bytes.forms;
     GP_TRY(allocate(device, stage->bytes.workspace, &stage->workspace));
     stage->workspace_bytes = stage->bytes.workspace;
+    GP_TRY(allocate(device, stage->bytes.states, &stage->state_memory));
+    GP_TRY(allocate(device, stage->bytes.statistics, &stage->statistic_memory));
     stage->allocated = true;
     return gp_stage_pack(stage, SIZE_MAX);
 }
@@ -314,6 +321,8 @@ void gp_stage_bind(const gp_stage *stage, void **regions) {
     regions[GP_REGION_WEIGHTS] = stage->weights;
     regions[GP_REGION_GRADIENTS] = stage->gradients;
     regions[GP_REGION_FORMS] = stage->packed;
+    regions[GP_REGION_STATES] = stage->state_memory;
+    regions[GP_REGION_STATISTICS] = stage->statistic_memory;
     regions[GP_REGION_OUTPUT] = stage->workspace ? (char *)stage->workspace + stage->bytes.output_offset : NULL;
     for (size_t i = 0; i < stage->late_count; i++)
         regions[late + i] = stage->late[i].memory;

@@ -34,6 +34,8 @@ enum {
     GP_REGION_WEIGHTS = GP_REGION_WORKSPACE + 1,
     GP_REGION_GRADIENTS,
     GP_REGION_FORMS,
+    GP_REGION_STATES,
+    GP_REGION_STATISTICS,    /* moments of the micro-batch */
     GP_REGION_STASH,         /* slot of the micro-batch */
     GP_REGION_LOSS,          /* cell of the micro-batch */
     GP_REGION_LOSS_GRADIENT, /* 1 / weight of the mini-batch */
@@ -67,6 +69,27 @@ typedef struct gp_stage_parameter {
     const int *holders; /* stages that hold it, ascending */
     int holder_count;
 } gp_stage_parameter;
+
+/* A state that the stage holds. */
+typedef struct gp_stage_state {
+    gp_type type;
+    size_t offset;
+} gp_stage_state;
+
+/* Two states that follow moments of the mini-batch. */
+typedef struct gp_stage_statistic {
+    size_t offset; /* in each block of statistics */
+    int64_t elements;
+    size_t mean, variance; /* offsets of the states */
+    double decay;
+} gp_stage_statistic;
+
+typedef enum gp_statistic_block {
+    GP_MICRO_BATCH_MEANS,
+    GP_MICRO_BATCH_VARIANCES,
+    GP_MERGED_MEANS, /* of all micro-batches of the step so far */
+    GP_MERGED_VARIANCES
+} gp_statistic_block;
 
 /* A form in which some kernel wants a parameter. */
 typedef struct gp_stage_form {
@@ -114,6 +137,7 @@ typedef struct gp_stage_options {
 /* Bytes of one piece of each kind; the largest over everything that has been prepared. */
 typedef struct gp_stage_bytes {
     size_t weights, forms, gradients, moments;
+    size_t states, statistics;    /* statistics: four blocks of the same size */
     size_t base;                  /* of a stash slot: model input, targets, weights */
     size_t recomputed, kept;      /* stash slots, with the base */
     size_t workspace;             /* with the output behind it */
@@ -132,6 +156,11 @@ typedef struct gp_stage {
     size_t extra_count;
     size_t *use_offsets; /* of each use of the stage, in the order of gp_built.uses */
     size_t use_count;
+    gp_stage_state *states; /* those of the model from first_state on */
+    size_t first_state, state_count;
+    gp_stage_statistic *statistics; /* those of the model from first_statistic on; none for inference */
+    size_t first_statistic, statistic_count;
+    int64_t samples_merged; /* in the merged blocks of statistics */
     gp_stage_size **sizes;
     size_t size_count;
     gp_stage_form *forms;
@@ -141,6 +170,7 @@ typedef struct gp_stage {
     /* After gp_stage_allocate. */
     bool allocated;
     void *weights, *gradients, *moments, *packed, *workspace;
+    void *state_memory, *statistic_memory;
     size_t workspace_bytes, packed_bytes;
     struct gp_stage_block {
         void *memory;
@@ -191,6 +221,26 @@ void gp_stage_zero_gradients(gp_stage *stage);
 void *gp_stage_accumulator(const gp_stage *stage, const gp_stage_parameter *parameter, size_t use);
 /* Updates every parameter, zeroes all accumulators, packs all forms. */
 gp_status gp_stage_update(gp_stage *stage, const gp_update *update, double weight_decay);
+
+/* ---- stage_states.c ---- */
+
+/* Fills the tables of states and statistics and their part of the plan. */
+gp_status gp_stage_list_states(gp_stage *stage);
+
+/* By the worker's thread, after gp_stage_allocate. A state is a number for gp_model_state; it is read and written only
+ * where it is held. */
+bool gp_stage_holds_state(const gp_stage *stage, size_t state);
+gp_status gp_stage_initialise_states(gp_stage *stage, uint64_t seed);
+void gp_stage_write_state(gp_stage *stage, size_t state, const float *values);
+void gp_stage_read_state(const gp_stage *stage, size_t state, float *values);
+
+/* Of a mini-batch: none yet; those of the micro-batch that forward has just run are merged with those before; every
+ * state that follows moments makes its step. */
+void gp_stage_begin_statistics(gp_stage *stage);
+void gp_stage_merge_statistics(gp_stage *stage, int64_t samples);
+void gp_stage_update_states(gp_stage *stage);
+/* One block, bytes.statistics / 4 long. */
+void *gp_stage_statistic_block(const gp_stage *stage, gp_statistic_block block);
 
 /* ---- stage_compile.c ---- */
 

@@ -172,6 +172,9 @@ static void make_inputs_available(compilation *c, bool arriving_consumable) {
         add_available(c, built->arriving[i].value, c->arriving[i].forward_region, c->arriving[i].forward_offset,
                       arriving_consumable);
     }
+    for (size_t i = 0; i < built->state_count; i++)
+        add_available(c, built->states[i].value, GP_REGION_STATES,
+                      stage->states[built->states[i].state - stage->first_state].offset, false);
     if (c->size->inputs.there) add_available(c, input, GP_REGION_STASH, c->size->inputs.offset, false);
     if (gp_value_valid(built->targets))
         add_available(c, built->targets, GP_REGION_STASH, c->size->targets.offset, false);
@@ -204,6 +207,17 @@ static void want_leaving(compilation *c) {
 
 static void want_loss(compilation *c) {
     if (gp_value_valid(c->built.loss)) add_wanted(c, c->built.loss, GP_REGION_LOSS, 0, false);
+}
+
+/* The moments of the micro-batch that states follow. */
+static void want_statistics(compilation *c) {
+    size_t variances = c->stage->bytes.statistics / 4 * GP_MICRO_BATCH_VARIANCES;
+    for (size_t i = 0; i < c->built.moment_count; i++) {
+        const gp_built_moments *moments = &c->built.moments[i];
+        size_t offset = c->stage->statistics[moments->moments - c->stage->first_statistic].offset;
+        add_wanted(c, moments->mean, GP_REGION_STATISTICS, offset, false);
+        add_wanted(c, moments->variance, GP_REGION_STATISTICS, variances + offset, false);
+    }
 }
 
 static void want_stash(compilation *c) {
@@ -315,6 +329,7 @@ static gp_status compile_forward(compilation *c, gp_stage_program which, size_t 
     want_leaving(c);
     want_loss(c);
     want_stash(c);
+    want_statistics(c);
     GP_TRY(create_program(c, which));
     gp_program *program = c->size->programs[which];
     if (program) c->size->flops_forward = gp_program_flops(program, 0);
@@ -403,7 +418,8 @@ static gp_status find_gaps(compilation *c) {
 
 static gp_status allocate_scratch(compilation *c) {
     size_t values = (size_t)c->built.graph->value_count;
-    size_t most = 2 * values + c->built.use_count + c->built.leaving_count + c->built.arriving_count + 4;
+    size_t most = 2 * values + c->built.use_count + c->built.leaving_count + c->built.arriving_count +
+                  c->built.state_count + 2 * c->built.moment_count + 4;
     c->arriving = gp_allocate_array(c->built.arriving_count, sizeof *c->arriving);
     c->leaving = gp_allocate_array(c->built.leaving_count, sizeof *c->leaving);
     c->stash_offsets = gp_allocate_array(values, sizeof *c->stash_offsets);

@@ -45,6 +45,7 @@ static gp_status run_command(gp_worker *worker) {
     case GP_COMMAND_ALLOCATE:
         return gp_worker_allocate(worker);
     case GP_COMMAND_INITIALISE:
+        GP_TRY(gp_stage_initialise_states(worker->stage, command->seed));
         return gp_stage_initialise(worker->stage, command->seed);
     case GP_COMMAND_WRITE:
         return write_parameter(worker);
@@ -52,6 +53,14 @@ static gp_status run_command(gp_worker *worker) {
         return read_parameter(worker, false);
     case GP_COMMAND_READ_GRADIENT:
         return read_parameter(worker, true);
+    case GP_COMMAND_WRITE_STATE:
+        if (gp_stage_holds_state(worker->stage, command->parameter))
+            gp_stage_write_state(worker->stage, command->parameter, command->source);
+        return GP_OK;
+    case GP_COMMAND_READ_STATE:
+        if (gp_stage_holds_state(worker->stage, command->parameter))
+            gp_stage_read_state(worker->stage, command->parameter, command->destination);
+        return GP_OK;
     case GP_COMMAND_STEP:
     case GP_COMMAND_GRADIENTS:
         return train(worker);

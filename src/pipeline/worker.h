@@ -20,6 +20,8 @@ typedef enum gp_command_kind {
     GP_COMMAND_WRITE,
     GP_COMMAND_READ,
     GP_COMMAND_READ_GRADIENT,
+    GP_COMMAND_WRITE_STATE,
+    GP_COMMAND_READ_STATE,
     GP_COMMAND_STEP,
     GP_COMMAND_GRADIENTS,
     GP_COMMAND_EVALUATE,
@@ -42,7 +44,7 @@ typedef struct gp_command {
     gp_tensor *outputs;
     /* parameters */
     uint64_t seed;
-    size_t parameter;
+    size_t parameter; /* or state */
     const float *source;
     float *destination;
 } gp_command;

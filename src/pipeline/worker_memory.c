@@ -161,6 +161,7 @@ static void poison(const gp_worker *worker, void *memory, size_t bytes) {
 
 void gp_worker_poison(gp_worker *worker) {
     poison(worker, worker->stage->workspace, worker->stage->workspace_bytes);
+    poison(worker, worker->stage->statistic_memory, worker->stage->bytes.statistics);
     poison(worker, worker->stash, worker->stash_bytes);
     poison(worker, worker->communication, worker->communication_bytes);
     poison(worker, worker->scalars, worker->scalars_bytes);

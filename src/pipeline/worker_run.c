@@ -2,6 +2,7 @@
  * write straight into them: between workers nothing is copied. What arrived stays in its link slot, as part of the
  * stash, until the micro-batch's backward is done. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,6 +139,12 @@ static void note_fault(gp_worker *worker, int micro_batch, bool backward, int32_
     if (!worker->fault.found || gp_worker_fault_is_earlier(&fault, &worker->fault)) worker->fault = fault;
 }
 
+/* The share of the training that is done. */
+static double progress_of(const gp_engine *engine) {
+    double steps = (double)engine->options.steps;
+    return steps > 0 ? fmin(1, (double)engine->command.step / steps) : 0;
+}
+
 /* Runs a segment. While checking, a fault is noted and the segment run again without looking, so that the others get
  * something to go on with and nobody waits for ever: what that spoils comes later in the order of faults. */
 static gp_status run_segment(gp_worker *worker, const gp_program *program, int segment, int micro_batch, bool check) {
@@ -145,6 +152,7 @@ static gp_status run_segment(gp_worker *worker, const gp_program *program, int s
     gp_program_fault fault = {.layer = -1};
     gp_run run = {.seed = engine->options.seed,
                   .step = engine->command.step,
+                  .progress = progress_of(engine),
                   .first_sample = (uint32_t)engine->first_samples[micro_batch],
                   .check = check};
     if (!program) return GP_OK;
@@ -196,6 +204,7 @@ static gp_status run_forward(gp_worker *worker, gp_action action, bool check) {
     if (check) check_inputs(worker, flight->size, i);
     gp_stage_program which = flight->recomputed ? GP_STAGE_FORWARD_RECOMPUTED : GP_STAGE_FORWARD_KEPT;
     GP_TRY(run_segment(worker, flight->size->programs[which], 0, i, check));
+    gp_stage_merge_statistics(worker->stage, flight->size->samples);
     note_time(worker, action, begun, &worker->times.forward);
     return commit_forward(worker);
 }
@@ -295,6 +304,7 @@ gp_status gp_worker_train(gp_worker *worker, bool check) {
     GP_TRY(gp_worker_bind(worker));
     if (command->zero_first || check) gp_stage_zero_gradients(worker->stage);
     set_loss_gradient(worker);
+    gp_stage_begin_statistics(worker->stage);
     for (size_t a = 0; a < count; a++) {
         if (gp_world_failed(worker->engine->world, NULL)) return GP_ABORTED;
         if (actions[a].kind == GP_FORWARD) {

@@ -111,6 +111,13 @@ static gp_status update(gp_worker *worker) {
     return gp_stage_update(worker->stage, &update, options->weight_decay);
 }
 
+/* The moments of this worker's samples, merged over its micro-batches, are final here (gp_stage_statistic_block,
+ * gp_stage.samples_merged): whoever shares the mini-batch with other workers merges theirs into these first, in an
+ * order that is the same for all, with the device's merge_moments. */
+static void update_states(gp_worker *worker) {
+    gp_stage_update_states(worker->stage);
+}
+
 /* Every worker has seen that something is not finite: the step is run again looking for where it began. */
 static gp_status diagnose(gp_worker *worker) {
     gp_worker_times times = worker->times;
@@ -131,6 +138,7 @@ gp_status gp_worker_finish(gp_worker *worker) {
     if (!worker->finite) return diagnose(worker);
     if (command->kind != GP_COMMAND_STEP) return GP_OK;
     double begun = gp_seconds();
+    update_states(worker);
     GP_TRY(update(worker));
     times->update += gp_seconds() - begun;
     return GP_OK;

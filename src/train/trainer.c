@@ -9,6 +9,7 @@
 static gp_status start(gp_trainer *trainer, const gp_pipeline_options *pipeline) {
     const gp_optimizer_options *optimizer = trainer->inference ? NULL : &trainer->optimizer;
     GP_TRY(gp_layout_create(&trainer->layout, trainer->model, pipeline, optimizer));
+    trainer->layout.engine.steps = trainer->steps;
     GP_TRY(gp_plan_from_layout(&trainer->plan, &trainer->layout));
     trainer->sums = gp_allocate_array(trainer->plan->worker_count, sizeof *trainer->sums);
     if (!trainer->sums) return GP_OUT_OF_MEMORY;

@@ -162,6 +162,71 @@ gp_model *test_hooked(int layers, int64_t width) {
     return model;
 }
 
+/* ---- images ---- */
+
+static gp_value convolve(gp_builder *builder, const char *name, gp_value x, int64_t channels, int64_t kernel) {
+    gp_parameter_options weight = {.init = {GP_INIT_NORMAL, 0.3}};
+    int64_t in = gp_value_type(x).shape.dims[3];
+    gp_value w =
+        gp_builder_parameter(builder, name, gp_shape_of(4, (int64_t[]){channels, in, kernel, kernel}), &weight);
+    return gp_convolution(x, w, gp_none(), &(gp_convolution_options){.padding = GP_PADDING_SAME});
+}
+
+static gp_value normalise(gp_builder *builder, gp_value x) {
+    gp_shape shape = gp_shape_of(1, &gp_value_type(x).shape.dims[3]);
+    gp_parameter_options ones = {.init = {GP_INIT_CONSTANT, 1}};
+    gp_batch_norm_options options = {1e-3, true};
+    gp_value w = gp_builder_parameter(builder, "norm_weight", shape, &ones);
+    gp_value b = gp_builder_parameter(builder, "norm_bias", shape, NULL);
+    gp_value moving_mean = gp_builder_state(builder, "moving_mean", shape, NULL);
+    gp_value moving_variance = gp_builder_state(builder, "moving_variance", shape, &ones.init);
+    if (!gp_builder_training(builder)) return gp_batch_norm_inference(x, w, b, moving_mean, moving_variance, &options);
+    gp_value mean, variance, y = gp_batch_norm(x, w, b, &options, &mean, &variance);
+    gp_builder_moving_moments(builder, moving_mean, moving_variance, mean, variance, 0.9);
+    return y;
+}
+
+static gp_value image_forward(const void *self, gp_builder *builder, gp_value input) {
+    const double *drop_path = self;
+    gp_pool_options window = {.kernel = {2, 2}, .stride = {1, 1}, .padding = GP_PADDING_SAME};
+    gp_value x = normalise(builder, convolve(builder, "convolution", input, 4, 3));
+    gp_value halves[] = {gp_max_pool(gp_slice(x, 3, 0, 2), &window), gp_average_pool(gp_slice(x, 3, 2, 4), &window)};
+    x = gp_concatenate(halves, 2, 3);
+    gp_value scale = gp_sigmoid(gp_global_average_pool(x));
+    x = gp_drop_path(gp_channel_scale(gp_pixel_shift(x, 1, 1), scale), *drop_path, true);
+    return gp_add(convolve(builder, "projection", input, 4, 1), x);
+}
+
+static const gp_layer_class image_class = {
+    .size = sizeof(gp_layer_class), .kind = "image", .forward = image_forward, .destroy = small_destroy};
+
+static gp_value classify_forward(const void *self, gp_builder *builder, gp_value input) {
+    gp_parameter_options weight = {.init = {GP_INIT_NORMAL, 0.3}};
+    (void)self;
+    gp_value w = gp_builder_parameter(builder, "weight", gp_shape_of(2, (int64_t[]){5, 4}), &weight);
+    return gp_linear(gp_global_average_pool(input), w, gp_none());
+}
+
+static const gp_layer_class classify_class = {
+    .size = sizeof(gp_layer_class), .kind = "classify", .forward = classify_forward};
+
+gp_model *test_images(int layers, double drop_path) {
+    gp_model *model;
+    gp_layer *layer;
+    assert_ok(gp_model_create(&model, (gp_type){GP_F32, gp_shape_of(3, (int64_t[]){6, 6, 2})}));
+    for (int i = 0; i < layers; i++) {
+        double *self = malloc(sizeof *self);
+        assert_non_null(self);
+        *self = drop_path;
+        assert_ok(gp_layer_create(&layer, &image_class, self));
+        assert_ok(gp_model_add(model, layer));
+    }
+    assert_ok(gp_layer_create(&layer, &classify_class, NULL));
+    assert_ok(gp_model_add(model, layer));
+    assert_ok(gp_model_finish(model));
+    return model;
+}
+
 /* ---- mini-batches ---- */
 
 static gp_type with_batch(gp_type sample, int64_t samples) {
@@ -231,8 +296,11 @@ gp_step_options test_step_options(uint32_t step, double clip) {
 }
 
 float *test_read_all(gp_engine *engine, const gp_model *model, bool gradients, size_t *count) {
-    size_t parameters = gp_model_parameters(model), at = 0;
-    float *values = gp_allocate_array((size_t)gp_model_parameter_count(model), sizeof *values);
+    size_t parameters = gp_model_parameters(model), states = gradients ? 0 : gp_model_states(model), at = 0;
+    size_t room = (size_t)gp_model_parameter_count(model);
+    for (size_t s = 0; s < states; s++)
+        room += (size_t)gp_shape_elements(gp_model_state(model, s).shape);
+    float *values = gp_allocate_array(room, sizeof *values);
     assert_non_null(values);
     for (size_t p = 0; p < parameters; p++) {
         if (gradients) {
@@ -241,6 +309,10 @@ float *test_read_all(gp_engine *engine, const gp_model *model, bool gradients, s
             assert_ok(gp_engine_read_parameter(engine, p, values + at));
         }
         at += (size_t)gp_shape_elements(gp_model_parameter(model, p).shape);
+    }
+    for (size_t s = 0; s < states; s++) {
+        assert_ok(gp_engine_read_state(engine, s, values + at));
+        at += (size_t)gp_shape_elements(gp_model_state(model, s).shape);
     }
     *count = at;
     return values;

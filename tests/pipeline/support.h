@@ -37,6 +37,10 @@ enum { TEST_BACKWARD = 100 };
 typedef gp_status (*test_hook)(void *user, int layer, float *values, int64_t count);
 void test_set_hook(test_hook hook, void *user);
 
+/* Images of 6 x 6 pixels and 2 channels: `layers` residual layers of a convolution, batch norm with a rectifier, a
+ * pooling, scaled channels and drop-path that grows; then the mean over pixels and a linear layer. */
+gp_model *test_images(int layers, double drop_path);
+
 /* A mini-batch for the model, a function of `seed`. */
 void test_batch_create(gp_batch *batch, const gp_model *model, int64_t samples, uint64_t seed);
 void test_batch_destroy(gp_batch *batch);
@@ -45,7 +49,7 @@ void test_batch_destroy(gp_batch *batch);
 gp_engine_options test_options(const gp_model *model, size_t stages, int64_t batch, int micro_batches);
 gp_step_options test_step_options(uint32_t step, double clip);
 
-/* All parameters (or gradients) one behind the other; freed with gp_free. */
+/* All parameters and states (or gradients) one behind the other; freed with gp_free. */
 float *test_read_all(gp_engine *engine, const gp_model *model, bool gradients, size_t *count);
 
 /* Creates an engine, initialises it, makes `steps` steps on fresh mini-batches of `samples` and returns the weights;
