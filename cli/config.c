@@ -337,6 +337,8 @@ void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options)
         .precision = s->device.precision == 1 ? GP_BF16 : GP_F32,
         .report_after = s->pipeline.report_after,
         .seed = (uint64_t)s->train.seed,
+        .replicas = (int)s->pipeline.replicas,
+        .shard_optimizer = s->optimizer.shard,
     };
 }
 

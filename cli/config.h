@@ -44,7 +44,7 @@ typedef struct cli_settings {
     struct {
         int name;
         double lr, betas[2], epsilon, weight_decay, momentum, clip;
-        bool nesterov;
+        bool nesterov, shard;
         struct {
             int name;
             int64_t warmup, every;

@@ -108,6 +108,7 @@ gp_status cli_session_load_weights(cli_session *session, const char *folder, con
     struct stat information;
     cli_config_pipeline(&session->config, &pipeline);
     pipeline.batch = batch;
+    pipeline.replicas = 1;
     pipeline.balance = GP_BALANCE_PARAMETERS; /* nothing is measured first */
     bool is_file = strlen(checkpoint) > 12 && strcmp(checkpoint + strlen(checkpoint) - 12, ".safetensors") == 0;
     int length = is_file ? snprintf(path, sizeof path, "%s", checkpoint)

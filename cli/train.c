@@ -46,11 +46,11 @@ static void describe_machine(const cli_config *config) {
     cli_message(GP_LOG_INFO, "machine: %s, %d cores, %s; products by %s, own kernels %s, bf16 by %s", machine.processor,
                 machine.cores, gp_bytes_format(machine.memory, memory, sizeof memory), machine.products,
                 machine.kernels, machine.bf16_route);
-    int64_t wanted = s->pipeline.partitions * s->device.threads;
+    int64_t workers = s->pipeline.partitions * s->pipeline.replicas, wanted = workers * s->device.threads;
     if (wanted > machine.cores)
         cli_message(GP_LOG_WARNING, "%lld workers of %lld thread%s each share %d core%s: they will take turns",
-                    (long long)s->pipeline.partitions, (long long)s->device.threads, s->device.threads == 1 ? "" : "s",
-                    machine.cores, machine.cores == 1 ? "" : "s");
+                    (long long)workers, (long long)s->device.threads, s->device.threads == 1 ? "" : "s", machine.cores,
+                    machine.cores == 1 ? "" : "s");
     if (s->device.type == GP_DEVICE_REFERENCE)
         cli_message(GP_LOG_WARNING, "device.type is reference: plain loops in double precision, for checking only");
     if (s->device.precision == 1 && !machine.amx_bf16)
@@ -66,9 +66,12 @@ static gp_status show_plan(const cli_session *session) {
                 (long long)gp_dataset_tokens(session->dataset, GP_SPLIT_TRAIN),
                 (long long)gp_dataset_tokens(session->dataset, GP_SPLIT_VALIDATION),
                 gp_tokenizer_vocabulary(gp_dataset_tokenizer(session->dataset)));
-    cli_message(GP_LOG_INFO, "plan: %lld partitions, %lld micro-batches of a batch of %lld, schedule %s\n%s",
-                (long long)s->pipeline.partitions, (long long)s->pipeline.micro_batches, (long long)s->train.batch,
-                s->pipeline.schedule, table);
+    char replicas[48] = "";
+    if (s->pipeline.replicas > 1)
+        snprintf(replicas, sizeof replicas, "%lld replicas of ", (long long)s->pipeline.replicas);
+    cli_message(GP_LOG_INFO, "plan: %s%lld partitions, %lld micro-batches of a batch of %lld, schedule %s\n%s",
+                replicas, (long long)s->pipeline.partitions, (long long)s->pipeline.micro_batches,
+                (long long)s->train.batch, s->pipeline.schedule, table);
     gp_text_free(table);
     return GP_OK;
 }

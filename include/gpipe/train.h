@@ -23,7 +23,7 @@ typedef enum gp_balance { GP_BALANCE_TIME, GP_BALANCE_FLOPS, GP_BALANCE_PARAMETE
 typedef struct gp_pipeline_options {
     size_t size;       /* sizeof, or 0 */
     int partitions;    /* K; 0: 1 */
-    int micro_batches; /* M; 0: 1 */
+    int micro_batches; /* M, of each replica; 0: 1 */
     int64_t batch;     /* samples of a mini-batch; 0: 1 */
     gp_schedule_kind schedule;
     const char *schedule_text; /* instead of `schedule`: the text form of one; NULL: none */
@@ -37,6 +37,9 @@ typedef struct gp_pipeline_options {
     bool loss_weights;          /* mini-batches come with per-token weights */
     double report_after;        /* seconds before a wait is reported through the log; 0: 30 */
     uint64_t seed;              /* of initial parameters and of dropout */
+    int replicas;               /* D, copies of the pipeline that share every mini-batch (data parallelism); 0: 1 */
+    bool shard_optimizer; /* each replica keeps the optimizer state of its part of every parameter only (ZeRO stage
+                             1, Rajbhandari et al., arXiv 1910.02054): the same bits with less memory */
 } gp_pipeline_options;
 
 typedef enum gp_optimizer_kind { GP_OPTIMIZER_ADAMW, GP_OPTIMIZER_ADAM, GP_OPTIMIZER_SGD } gp_optimizer_kind;
@@ -84,6 +87,7 @@ typedef struct gp_plan_worker {
     int64_t parameters;
     double seconds; /* predicted busy seconds of a step */
     gp_plan_bytes bytes;
+    int replica, stage;
 } gp_plan_worker;
 
 typedef struct gp_plan {
@@ -93,8 +97,9 @@ typedef struct gp_plan {
     double step_seconds;   /* predicted; 0 when nothing was measured (balance by flops or parameters) */
     size_t limit;          /* device.memory, 0: none */
     bool fits;
-    size_t worker_count;
+    size_t worker_count; /* replicas x partitions, replica by replica */
     gp_plan_worker *workers;
+    int replicas, partitions;
 } gp_plan;
 
 /* Partitions (measuring on a device when balanced by time) and plans, without allocating the model. `optimizer` may be
@@ -155,8 +160,8 @@ GP_API gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, c
  * by for a mean (tokens that count, or samples) to *weight. */
 GP_API gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
                                      const gp_tensor *weights, double *loss_sum, double *weight);
-/* The last layer's output without dropout, for at most ceil(pipeline.batch / M) samples. `outputs` is the caller's,
- * f32, of the output's shape with the samples in front. */
+/* The last layer's output without dropout, for at most ceil(ceil(pipeline.batch / replicas) / M) samples. `outputs` is
+ * the caller's, f32, of the output's shape with the samples in front. */
 GP_API gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_tensor *outputs);
 
 /* Mean loss over a split of a data set (`most` > 0: over at most that many windows). Errors: GP_INVALID for a split
@@ -181,8 +186,8 @@ GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt,
                                      const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                                      void *user);
 
-/* Parameters and states (moving averages) as one safetensors file (f32, plain layout, full names, no trace of the
- * partitioning), and back. Loading demands every one with its shape; the message names what is missing. */
+/* Parameters as one safetensors file (f32, plain layout, full names, no trace of the partitioning), and back. Loading
+ * demands every parameter with its shape; the message names what is missing. */
 GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
 GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
 /* One mini-batch's "inputs", "targets", "loss", "parameters.<name>", "gradients.<name>" as safetensors; no update. */
@@ -194,6 +199,9 @@ typedef struct gp_worker_report {
     size_t bytes;                                      /* high-water mark of the device */
     double forward, recompute, backward, update, wait; /* seconds, mean over the steps (without the first) */
     double bubble;                                     /* idle share, mean */
+    double reduce;        /* seconds in the sum of gradients over replicas, beside the others; mean */
+    double exposed;       /* the part of `wait` in which nothing else was left to do than that sum; mean */
+    double bytes_reduced; /* a step */
 } gp_worker_report;
 
 /* reports: one entry per worker of the plan. bubble and step_seconds (may be NULL): means over the steps. */

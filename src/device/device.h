@@ -30,6 +30,9 @@ typedef struct gp_run {
     uint32_t step;
     uint32_t first_sample; /* number of the micro-batch's first sample in the mini-batch */
     bool check;            /* look for NaN and infinity after every kernel (for diagnosis) */
+    /* Called by the program after every step with the number of steps done; NULL: not. */
+    void (*step_done)(void *user, size_t done);
+    void *user;
     double progress;       /* share of the training that is done, 0 to 1: what scheduled rates grow with */
 } gp_run;
 

@@ -30,7 +30,8 @@ static gp_status check_custom(const gp_engine_options *options) {
         return gp_error(GP_INVALID, "the schedule is for %d workers, the pipeline has %zu", custom->stages,
                         options->stages);
     bool whole = custom->micro_batches == options->micro_batches;
-    bool limited_by_batch = custom->micro_batches > options->micro_batches && options->micro_batches == options->batch;
+    int64_t share = (options->batch - 1) / options->replicas + 1; /* the largest of a replica */
+    bool limited_by_batch = custom->micro_batches > options->micro_batches && options->micro_batches == share;
     if (!whole && !limited_by_batch)
         return gp_error(GP_INVALID, "the schedule is for %d micro-batches, the pipeline has %d", custom->micro_batches,
                         options->micro_batches);

@@ -19,7 +19,7 @@ static gp_status refuse_failed(const gp_engine *engine) {
 gp_status gp_engine_post(gp_engine *engine) {
     GP_TRY(refuse_failed(engine));
     uint32_t seen = gp_event_now(&engine->finished);
-    atomic_store(&engine->unfinished, engine->options.stages);
+    atomic_store(&engine->unfinished, engine->count);
     gp_event_signal(&engine->posted);
     gp_event_wait(&engine->finished, seen, -1);
     return refuse_failed(engine);
@@ -66,13 +66,36 @@ static gp_status check_batch(const gp_engine *engine, const gp_batch *batch, int
     return GP_OK;
 }
 
-/* Splits the samples over micro-batches and starts a command about them. */
-static void begin_batch(gp_engine *engine, gp_command_kind kind, const gp_batch *batch, int64_t samples,
-                        int most_micro_batches) {
-    int count = gp_micro_batch_sizes(samples, most_micro_batches, engine->sizes);
-    for (int64_t i = 0, first = 0; i < count; first += engine->sizes[i++])
-        engine->first_samples[i] = first;
-    engine->command = (gp_command){.kind = kind, .begun = gp_seconds(), .batch = batch, .micro_batches = count};
+int64_t gp_engine_largest_share(const gp_engine *engine, int64_t samples) {
+    return (samples - 1) / engine->options.replicas + 1;
+}
+
+/* Shares differ by at most one sample, larger ones first, as micro-batches do. */
+void gp_engine_share_out(gp_engine *engine, int64_t samples, int replicas, int most_micro_batches) {
+    int64_t at = 0;
+    for (int r = 0; r < engine->options.replicas; r++) {
+        gp_share *share = &engine->shares[r];
+        share->first_sample = at;
+        share->samples = r < replicas ? samples / replicas + (r < samples % replicas) : 0;
+        share->micro_batches = gp_micro_batch_sizes(share->samples, most_micro_batches, share->sizes);
+        share->agenda = NULL;
+        for (int i = 0; i < share->micro_batches; at += share->sizes[i++])
+            share->first_samples[i] = at;
+    }
+}
+
+/* Starts a command about a mini-batch. */
+static void begin_batch(gp_engine *engine, gp_command_kind kind, const gp_batch *batch, int64_t samples) {
+    gp_engine_share_out(engine, samples, engine->options.replicas, engine->options.micro_batches);
+    engine->command = (gp_command){.kind = kind, .begun = gp_seconds(), .batch = batch};
+}
+
+static gp_status find_agendas(gp_engine *engine) {
+    for (int r = 0; r < engine->options.replicas; r++) {
+        gp_share *share = &engine->shares[r];
+        if (share->micro_batches > 0) GP_TRY(gp_engine_find_agenda(engine, share->micro_batches, &share->agenda));
+    }
+    return GP_OK;
 }
 
 static double weight_of(const gp_engine *engine, const gp_batch *batch, int64_t samples) {
@@ -86,14 +109,14 @@ static void find_fault(const gp_engine *engine, gp_step_result *result) {
     const gp_worker_fault *first = NULL;
     const gp_worker *workers = engine->workers;
     const gp_model *model = engine->options.model;
-    for (size_t w = 0; w < engine->options.stages; w++)
+    for (size_t w = 0; w < engine->count; w++)
         if (workers[w].fault.found && (!first || gp_worker_fault_is_earlier(&workers[w].fault, first)))
             first = &workers[w].fault;
     char *text = result->fault;
     size_t size = sizeof result->fault;
     if (!first) {
         snprintf(text, size, "the sum over the mini-batch");
-        for (size_t w = engine->options.stages; w-- > 0;)
+        for (size_t w = engine->count; w-- > 0;)
             if (workers[w].not_finite_parameter != SIZE_MAX)
                 snprintf(text, size, "the gradient of %s, summed over the mini-batch",
                          gp_model_parameter(model, workers[w].not_finite_parameter).name);
@@ -112,33 +135,32 @@ static void find_fault(const gp_engine *engine, gp_step_result *result) {
 
 static void gather_times(gp_engine *engine, double ended, gp_step_result *result) {
     double first = 0, last = 0, busy = 0;
-    size_t stages = engine->options.stages;
-    for (size_t w = 0; w < stages; w++) {
+    for (size_t w = 0; w < engine->count; w++) {
         const gp_worker *worker = &engine->workers[w];
         gp_worker_times *times = &engine->times[w];
         *times = worker->times;
         double computed = times->forward + times->recompute + times->backward;
+        times->reduce = worker->reducer.seconds;
+        times->bytes_reduced = worker->reducer.bytes;
         times->wait = fmax(0, ended - engine->command.begun - computed - times->update);
         busy += computed;
-        if (w == 0 || worker->first_action < first) first = worker->first_action;
+        if (worker->first_action > 0 && (first == 0 || worker->first_action < first)) first = worker->first_action;
         if (worker->last_backward > last) last = worker->last_backward;
     }
     result->seconds = ended - engine->command.begun;
     result->span = last - first;
-    result->bubble = result->span > 0 ? fmax(0, 1 - busy / ((double)stages * result->span)) : 0;
+    result->bubble = result->span > 0 ? fmax(0, 1 - busy / ((double)engine->count * result->span)) : 0;
     result->workers = engine->times;
 }
 
 static gp_status run_step(gp_engine *engine, gp_command_kind kind, const gp_batch *batch, uint32_t step,
                           const gp_step_options *options, gp_step_result *result) {
     int64_t samples;
-    const gp_agenda *agenda;
     *result = (gp_step_result){0};
     if (engine->options.inference) return gp_error(GP_INVALID, "the engine was created for inference only");
     GP_TRY(check_batch(engine, batch, &samples));
-    GP_TRY(gp_engine_find_agenda(engine, gp_micro_batch_sizes(samples, engine->options.micro_batches, NULL), &agenda));
-    begin_batch(engine, kind, batch, samples, engine->options.micro_batches);
-    engine->command.agenda = agenda;
+    begin_batch(engine, kind, batch, samples);
+    GP_TRY(find_agendas(engine));
     engine->command.step = step;
     engine->command.options = options;
     engine->command.weight = weight_of(engine, batch, samples);
@@ -172,9 +194,9 @@ gp_status gp_engine_gradients(gp_engine *engine, const gp_batch *batch, uint32_t
 gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *loss, double *weight) {
     int64_t samples;
     GP_TRY(check_batch(engine, batch, &samples));
-    begin_batch(engine, GP_COMMAND_EVALUATE, batch, samples, engine->options.micro_batches);
+    begin_batch(engine, GP_COMMAND_EVALUATE, batch, samples);
     GP_TRY(gp_engine_post(engine));
-    *loss = engine->workers[engine->options.stages - 1].loss;
+    *loss = engine->workers[0].loss;
     *weight = weight_of(engine, batch, samples);
     return GP_OK;
 }
@@ -182,13 +204,15 @@ gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *l
 gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tensor *outputs) {
     const gp_model *model = engine->options.model;
     gp_type output = gp_model_output_type(model);
-    int64_t samples, largest = (engine->options.batch - 1) / engine->options.micro_batches + 1;
+    int64_t samples, largest = gp_engine_largest_share(engine, engine->options.batch);
+    largest = (largest - 1) / engine->options.micro_batches + 1;
     output.dtype = GP_F32;
     GP_TRY(check_samples(inputs, largest, &samples));
     GP_TRY(check_tensor("inputs", inputs, gp_model_input_type(model), samples));
     GP_TRY(check_tensor("outputs", outputs, output, samples));
     gp_batch batch = {.inputs = *inputs};
-    begin_batch(engine, GP_COMMAND_FORWARD, &batch, samples, 1);
+    gp_engine_share_out(engine, samples, 1, 1); /* one replica does it */
+    engine->command = (gp_command){.kind = GP_COMMAND_FORWARD, .begun = gp_seconds(), .batch = &batch};
     engine->command.outputs = outputs;
     return gp_engine_post(engine);
 }
@@ -257,11 +281,11 @@ const gp_engine_plan *gp_engine_planned(const gp_engine *engine) {
 }
 
 size_t gp_engine_high_water(const gp_engine *engine, size_t worker) {
-    return worker < engine->options.stages ? engine->workers[worker].device->high_water : 0;
+    return worker < engine->count ? engine->workers[worker].device->high_water : 0;
 }
 
 const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t worker, size_t *count) {
-    bool there = worker < engine->options.stages;
+    bool there = worker < engine->count;
     *count = there ? engine->workers[worker].trace_count : 0;
     return there ? engine->workers[worker].trace : NULL;
 }

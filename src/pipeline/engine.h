@@ -1,4 +1,8 @@
-/* The engine: workers that run a schedule over their stages. The planner (plan.c) computes everything about memory
+/* The engine: workers that run a schedule over their stages. Workers form a grid of D replicas x K stages: worker r * K
+ * + s holds stage s of replica r. A replica takes its share of the samples of every mini-batch; gradients are summed
+ * over the replicas of a stage in their order, so every replica makes the same update.
+ *
+ * The planner (plan.c) computes everything about memory
  * without allocating; gp_engine_create allocates what the plan says and starts the workers; a step then allocates
  * nothing.
  *
@@ -16,8 +20,10 @@ typedef struct gp_engine_options {
     const gp_model *model; /* finished; outlives the engine */
     size_t stages;
     const size_t *bounds; /* stages + 1, as gp_partition gives them; NULL: by parameters */
-    int64_t batch;        /* samples of the largest mini-batch */
-    int micro_batches;    /* larger than the batch: the batch */
+    int replicas;         /* copies of the pipeline; 0: 1 */
+    bool shard_optimizer; /* each replica keeps the optimizer state of its pieces of the parameters only */
+    int64_t batch;        /* samples of the largest mini-batch; at least one for each replica */
+    int micro_batches;    /* of each replica; larger than its share of the batch: as many as it has samples */
     gp_schedule_kind schedule;
     const gp_schedule *custom; /* instead of `schedule`: as read from a file; copied */
     gp_recompute recompute;
@@ -41,6 +47,7 @@ typedef struct gp_worker_bytes {
 } gp_worker_bytes;
 
 typedef struct gp_worker_plan {
+    int replica, stage;
     int32_t first_layer, last_layer;
     int64_t parameters; /* elements that this worker holds (a tied one counts at each holder) */
     double flops_forward, flops_recompute, flops_backward; /* of one full-size micro-batch */
@@ -48,7 +55,7 @@ typedef struct gp_worker_plan {
 } gp_worker_plan;
 
 typedef struct gp_engine_plan {
-    size_t workers;
+    size_t workers; /* replicas x stages */
     gp_worker_plan *worker;
 } gp_engine_plan;
 
@@ -93,6 +100,9 @@ typedef struct gp_step_options {
 /* A worker's time in a step. */
 typedef struct gp_worker_times {
     double forward, recompute, backward, update, wait; /* seconds; wait = span - the others */
+    double reduce;  /* of the sum over replicas, made beside the others; waits for the other replicas included */
+    double exposed; /* the part of the wait in which there was nothing left but that sum */
+    double bytes_reduced;
 } gp_worker_times;
 
 typedef struct gp_step_result {
@@ -107,7 +117,8 @@ typedef struct gp_step_result {
     const gp_worker_times *workers; /* owned by the engine, until the next step */
 } gp_step_result;
 
-/* One optimizer step. Any batch up to options.batch; M shrinks with it. Errors: the first worker's, its message says
+/* One optimizer step. Any batch up to options.batch; M shrinks with it, replicas may go
+ * without samples. Errors: the first worker's, its message says
  * stage, micro-batch and layer; afterwards the engine can only be destroyed. A loss that is not finite is no error
  * (result->finite). */
 gp_status gp_engine_step(gp_engine *engine, const gp_batch *batch, const gp_step_options *options,

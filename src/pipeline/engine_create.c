@@ -9,12 +9,20 @@
 
 /* ---- options ---- */
 
+enum { GP_MOST_WORKERS = 1 << 20 };
+
 static gp_status check_options(const gp_engine_options *options) {
     size_t layers = gp_model_layer_count(options->model);
     if (options->stages < 1 || options->stages > layers)
         return gp_error(GP_INVALID, "%zu stages for a model of %zu layers: 1 to %zu are possible", options->stages,
                         layers, layers);
     if (options->batch < 1) return gp_error(GP_INVALID, "a mini-batch of %lld samples", (long long)options->batch);
+    if (options->replicas < 0 || options->replicas > options->batch)
+        return gp_error(GP_INVALID, "%d replicas share a mini-batch of %lld: 1 to %lld are possible", options->replicas,
+                        (long long)options->batch, (long long)options->batch);
+    if (options->replicas > GP_MOST_WORKERS || options->stages * (size_t)(options->replicas + 1) > GP_MOST_WORKERS)
+        return gp_error(GP_INVALID, "%d replicas of %zu stages: at most %d workers are possible", options->replicas,
+                        options->stages, GP_MOST_WORKERS);
     if (options->micro_batches < 1)
         return gp_error(GP_INVALID, "%d micro-batches: at least 1 is needed", options->micro_batches);
     if (options->micro_batches > GP_SCHEDULE_MOST_MICRO_BATCHES)
@@ -55,7 +63,9 @@ static gp_status copy_schedule(const gp_schedule *schedule, gp_schedule **copy) 
 static gp_status resolve(gp_engine *engine, const gp_engine_options *options) {
     GP_TRY(check_options(options));
     engine->options = *options;
-    if (options->micro_batches > options->batch) engine->options.micro_batches = (int)options->batch;
+    if (options->replicas == 0) engine->options.replicas = 1;
+    int64_t share = gp_engine_largest_share(engine, options->batch);
+    if (options->micro_batches > share) engine->options.micro_batches = (int)share;
     engine->bounds = gp_allocate_array(options->stages + 1, sizeof *engine->bounds);
     if (!engine->bounds) return GP_OUT_OF_MEMORY;
     if (options->bounds) {
@@ -77,32 +87,44 @@ static gp_status start_workers(gp_engine *engine) {
     size_t stages = engine->options.stages;
     int cores = engine->options.device.threads;
     gp_world_options world = {.report_after = engine->options.report_after};
-    GP_TRY(gp_world_create_threads(&engine->world, (int)stages, &world));
-    engine->workers = gp_allocate_array(stages, sizeof *engine->workers);
-    engine->times = gp_allocate_array(stages, sizeof *engine->times);
+    GP_TRY(gp_world_create_threads(&engine->world, (int)engine->total, &world));
+    engine->workers = gp_allocate_array(engine->count, sizeof *engine->workers);
+    engine->times = gp_allocate_array(engine->count, sizeof *engine->times);
     if (!engine->workers || !engine->times) return GP_OUT_OF_MEMORY;
-    for (size_t w = 0; w < stages; w++) {
+    for (size_t w = 0; w < engine->count; w++) {
         engine->workers[w].engine = engine;
-        engine->workers[w].index = w;
+        engine->workers[w].number = (int)w;
+        engine->workers[w].index = w % stages;
+        engine->workers[w].replica = w / stages;
     }
-    for (; engine->started < stages; engine->started++) {
+    for (; engine->started < engine->count; engine->started++) {
         gp_worker *worker = &engine->workers[engine->started];
         GP_TRY(gp_thread_create(&worker->thread, gp_worker_main, worker, (int)engine->started * cores, cores));
     }
     return GP_OK;
 }
 
+static gp_status allocate_shares(gp_engine *engine) {
+    size_t replicas = (size_t)engine->options.replicas, micro_batches = (size_t)engine->options.micro_batches;
+    engine->shares = gp_allocate_array(replicas, sizeof *engine->shares);
+    engine->numbers = gp_allocate_array(2 * replicas * micro_batches, sizeof *engine->numbers);
+    if (!engine->shares || !engine->numbers) return GP_OUT_OF_MEMORY;
+    for (size_t r = 0; r < replicas; r++) {
+        engine->shares[r].sizes = engine->numbers + 2 * r * micro_batches;
+        engine->shares[r].first_samples = engine->shares[r].sizes + micro_batches;
+    }
+    return GP_OK;
+}
+
 static gp_status begin(gp_engine *engine, const gp_engine_options *options) {
     GP_TRY(resolve(engine, options));
-    size_t micro_batches = (size_t)engine->options.micro_batches;
-    engine->sizes = gp_allocate_array(micro_batches, sizeof *engine->sizes);
-    engine->first_samples = gp_allocate_array(micro_batches, sizeof *engine->first_samples);
-    if (!engine->sizes || !engine->first_samples) return GP_OUT_OF_MEMORY;
-    gp_micro_batch_sizes(engine->options.batch, engine->options.micro_batches, engine->sizes);
+    engine->total = engine->count = engine->options.stages * (size_t)engine->options.replicas;
+    GP_TRY(allocate_shares(engine));
+    gp_engine_share_out(engine, engine->options.batch, engine->options.replicas, engine->options.micro_batches);
     if (!engine->options.inference) {
-        const gp_agenda *agenda;
-        GP_TRY(gp_engine_find_agenda(engine, engine->options.micro_batches, &agenda));
-        if (!gp_schedule_backward_in_order(agenda->schedule))
+        for (int r = 0; r < engine->options.replicas; r++)
+            GP_TRY(gp_engine_find_agenda(engine, engine->shares[r].micro_batches, &engine->shares[r].agenda));
+        if (!gp_schedule_backward_in_order(engine->agendas->schedule))
             gp_log(GP_LOG_WARNING, "the schedule runs backward passes in another order than the micro-batches': its "
                                    "results differ from other schedules' by rounding");
     }
@@ -150,7 +172,7 @@ static void end_workers(gp_engine *engine) {
     gp_event_signal(&engine->posted);
     for (size_t w = 0; w < engine->started; w++)
         gp_thread_join(engine->workers[w].thread);
-    for (size_t w = 0; engine->workers && w < engine->options.stages; w++)
+    for (size_t w = 0; engine->workers && w < engine->count; w++)
         gp_worker_destroy(&engine->workers[w]);
 }
 
@@ -169,8 +191,8 @@ void gp_engine_destroy(gp_engine *engine) {
     gp_engine_plan_destroy(&engine->plan);
     gp_schedule_destroy(engine->custom);
     gp_free(engine->bounds);
-    gp_free(engine->sizes);
-    gp_free(engine->first_samples);
+    gp_free(engine->shares);
+    gp_free(engine->numbers);
     gp_free(engine->workers);
     gp_free(engine->times);
     gp_free(engine);

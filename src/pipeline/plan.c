@@ -34,7 +34,7 @@ static int gradient_slots(const gp_agenda *agenda, size_t sender, size_t receive
 static gp_status plan_slots(gp_worker *worker) {
     const gp_engine *engine = worker->engine;
     const gp_stage *stage = worker->stage;
-    const gp_agenda *agenda = engine->agendas; /* of a whole mini-batch; NULL for inference */
+    const gp_agenda *agenda = gp_worker_share(worker)->agenda; /* of a whole mini-batch; NULL for inference */
     worker->forward_slots = gp_allocate_array(stage->before_count, sizeof *worker->forward_slots);
     worker->gradient_slots = gp_allocate_array(stage->after_count, sizeof *worker->gradient_slots);
     if (!worker->forward_slots || !worker->gradient_slots) return GP_OUT_OF_MEMORY;
@@ -69,6 +69,7 @@ static void sum_bytes(gp_worker *worker) {
         worker->communication_bytes += (size_t)worker->forward_slots[i] * stage->before[i].forward_bytes;
     for (size_t i = 0; i < stage->after_count; i++)
         worker->communication_bytes += (size_t)worker->gradient_slots[i] * stage->after[i].gradient_bytes;
+    worker->communication_bytes += worker->reduce_bytes + worker->sum_bytes + worker->merge_bytes;
     *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms + bytes->states + bytes->statistics,
                              .gradients = bytes->gradients,
                              .optimizer = bytes->moments,
@@ -81,10 +82,11 @@ static void sum_bytes(gp_worker *worker) {
 /* ---- the plan ---- */
 
 static void fill_plan(const gp_worker *worker, gp_worker_plan *plan) {
-    const gp_engine *engine = worker->engine;
     const gp_stage *stage = worker->stage;
-    const gp_stage_size *size = gp_stage_find_size(stage, engine->sizes[0]);
-    *plan = (gp_worker_plan){.first_layer = stage->first_layer,
+    const gp_stage_size *size = gp_stage_find_size(stage, gp_worker_share(worker)->sizes[0]);
+    *plan = (gp_worker_plan){.replica = (int)worker->replica,
+                             .stage = (int)worker->index,
+                             .first_layer = stage->first_layer,
                              .last_layer = stage->last_layer,
                              .flops_forward = size->flops_forward,
                              .flops_recompute = size->flops_recompute,
@@ -102,7 +104,7 @@ static size_t count_owned(const gp_worker *worker) {
 }
 
 gp_status gp_engine_plan_memory(gp_engine *engine) {
-    size_t workers = engine->options.stages;
+    size_t workers = engine->total;
     engine->plan.worker = gp_allocate_array(workers, sizeof *engine->plan.worker);
     if (!engine->plan.worker) return GP_OUT_OF_MEMORY;
     engine->plan.workers = workers;

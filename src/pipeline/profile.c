@@ -251,8 +251,9 @@ gp_status gp_engine_profile(const gp_engine_options *options, gp_stage_times *ti
     profile *all = gp_allocate(sizeof *all);
     if (!all) return GP_OUT_OF_MEMORY;
     *all = (profile){.options = options, .times = times, .layers = gp_model_layer_count(options->model)};
-    int micro_batches = options->micro_batches > options->batch ? (int)options->batch : options->micro_batches;
-    all->samples = (options->batch - 1) / micro_batches + 1;
+    int64_t share = (options->batch - 1) / (options->replicas > 1 ? options->replicas : 1) + 1;
+    int micro_batches = options->micro_batches > share ? (int)share : options->micro_batches;
+    all->samples = (share - 1) / micro_batches + 1;
     all->bounds = gp_allocate_array(all->layers + 1, sizeof *all->bounds);
     gp_status status = all->bounds ? GP_OK : GP_OUT_OF_MEMORY;
     for (size_t i = 0; status == GP_OK && i <= all->layers; i++)

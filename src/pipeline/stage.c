@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "pipeline/buckets.h"
 
 size_t gp_stage_value_bytes(const gp_stage *stage, gp_type type) {
     return gp_align(stage->options.device->class->bytes(type));
@@ -144,6 +145,23 @@ static size_t place_extra(gp_stage *stage, size_t at) {
     return at;
 }
 
+/* Which elements of each parameter are this replica's to update, and where their optimizer state lies. */
+static void lay_out_moments(gp_stage *stage) {
+    const gp_stage_options *options = &stage->options;
+    size_t at = 0;
+    for (size_t p = 0; p < stage->parameter_count; p++) {
+        gp_stage_parameter *parameter = &stage->parameters[p];
+        gp_piece own = {0, parameter->elements};
+        if (options->shard_optimizer && gp_parameter_is_cut(parameter->elements, options->replicas))
+            own = gp_parameter_piece(parameter->elements, options->replica, options->replicas);
+        parameter->own_first = own.first;
+        parameter->own_count = own.count;
+        parameter->moment_offset = at;
+        at += gp_stage_value_bytes(stage, (gp_type){GP_F32, {.rank = 1, .dims = {own.count}}});
+    }
+    stage->bytes.moments = at * (size_t)options->moments;
+}
+
 /* Offsets: first accumulators lie like the weights, those of further uses behind them. */
 static gp_status lay_out_parameters(gp_stage *stage) {
     const gp_parameter_use *uses;
@@ -154,7 +172,7 @@ static gp_status lay_out_parameters(gp_stage *stage) {
     }
     stage->bytes.weights = at;
     if (stage->options.inference) return GP_OK;
-    stage->bytes.moments = at * (size_t)stage->options.moments;
+    lay_out_moments(stage);
     size_t *seen = gp_allocate_array(stage->parameter_count, sizeof *seen);
     if (!seen) return GP_OUT_OF_MEMORY;
     for (size_t i = 0; i < total; i++) {
@@ -195,6 +213,7 @@ static gp_status find_holders(gp_stage *stage) {
         size_t p = gp_stage_find_parameter(stage, uses[i].parameter);
         if (p == SIZE_MAX) continue;
         gp_stage_parameter *parameter = &stage->parameters[p];
+        parameter->use_count++;
         int holder = (int)stage_of(&stage->options, uses[i].layer);
         if (parameter->holder_count > 0 && parameter->holders[parameter->holder_count - 1] == holder) continue;
         stage->holders[places[p] + (size_t)parameter->holder_count++] = holder;

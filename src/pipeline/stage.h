@@ -68,6 +68,9 @@ typedef struct gp_stage_parameter {
     size_t extra_count;
     const int *holders; /* stages that hold it, ascending */
     int holder_count;
+    int use_count;                /* in all layers */
+    int64_t own_first, own_count; /* elements that this replica updates: all, unless optimizer state is sharded */
+    size_t moment_offset;         /* in each array of moments, of the first of these */
 } gp_stage_parameter;
 
 /* A state that the stage holds. */
@@ -132,16 +135,18 @@ typedef struct gp_stage_options {
     gp_granularity granularity;
     bool inference, loss_weights;
     int moments; /* arrays that the optimizer keeps */
+    int replicas, replica;
+    bool shard_optimizer; /* each replica keeps optimizer state for its pieces of the parameters only */
 } gp_stage_options;
 
 /* Bytes of one piece of each kind; the largest over everything that has been prepared. */
 typedef struct gp_stage_bytes {
-    size_t weights, forms, gradients, moments;
-    size_t states, statistics;    /* statistics: four blocks of the same size */
-    size_t base;                  /* of a stash slot: model input, targets, weights */
-    size_t recomputed, kept;      /* stash slots, with the base */
-    size_t workspace;             /* with the output behind it */
-    size_t output_offset, output; /* in the workspace: where the model's output lies, and its bytes */
+    size_t weights, forms, gradients, moments; /* moments: all arrays */
+    size_t states, statistics;                 /* statistics: four blocks of the same size */
+    size_t base;                               /* of a stash slot: model input, targets, weights */
+    size_t recomputed, kept;                   /* stash slots, with the base */
+    size_t workspace;                          /* with the output behind it */
+    size_t output_offset, output;              /* in the workspace: where the model's output lies, and its bytes */
 } gp_stage_bytes;
 
 typedef struct gp_stage {
@@ -217,10 +222,18 @@ void gp_stage_read_gradient(const gp_stage *stage, size_t index, float *values);
 /* Packs the forms of one parameter, or of all (SIZE_MAX). */
 gp_status gp_stage_pack(gp_stage *stage, size_t index);
 void gp_stage_zero_gradients(gp_stage *stage);
+void gp_stage_zero_further(gp_stage *stage); /* those beyond each parameter's first */
 /* Where use number `use` (0: the first) of a parameter in this stage accumulates. */
 void *gp_stage_accumulator(const gp_stage *stage, const gp_stage_parameter *parameter, size_t use);
 /* Updates every parameter, zeroes all accumulators, packs all forms. */
 gp_status gp_stage_update(gp_stage *stage, const gp_update *update, double weight_decay);
+/* Updates elements of one parameter that are among its own ones, and zeroes their gradients. */
+void gp_stage_update_piece(gp_stage *stage, size_t index, int64_t first, int64_t count, const gp_update *update,
+                           double weight_decay);
+/* Array number `which` of the moments: where the parameter's own elements have theirs; NULL when there is no such
+ * array.
+ */
+void *gp_stage_moment(const gp_stage *stage, const gp_stage_parameter *parameter, int which);
 
 /* ---- stage_states.c ---- */
 

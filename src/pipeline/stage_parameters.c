@@ -83,26 +83,44 @@ void gp_stage_zero_gradients(gp_stage *stage) {
 }
 
 /* The accumulators of further uses, which the update does not zero, lie behind the first ones. */
-static void zero_further_accumulators(gp_stage *stage) {
+void gp_stage_zero_further(gp_stage *stage) {
     gp_device *device = stage->options.device;
     if (stage->bytes.gradients <= stage->bytes.weights) return;
     device->class->zero(device, (char *)stage->gradients + stage->bytes.weights,
                         stage->bytes.gradients - stage->bytes.weights);
 }
 
+void *gp_stage_moment(const gp_stage *stage, const gp_stage_parameter *parameter, int which) {
+    int arrays = stage->options.moments;
+    if (which >= arrays || !stage->moments) return NULL;
+    return (char *)stage->moments + stage->bytes.moments / (size_t)arrays * (size_t)which + parameter->moment_offset;
+}
+
+/* Where element number `index` behind a base lies. */
+static void *element_at(const gp_stage *stage, void *base, int64_t index) {
+    size_t element = stage->options.device->class->bytes((gp_type){GP_F32, {.rank = 1, .dims = {1}}});
+    return base ? (char *)base + (size_t)index * element : NULL;
+}
+
+void gp_stage_update_piece(gp_stage *stage, size_t index, int64_t first, int64_t count, const gp_update *update,
+                           double weight_decay) {
+    const gp_stage_parameter *parameter = &stage->parameters[index];
+    gp_device *device = stage->options.device;
+    gp_update own = *update;
+    int64_t moment = first - parameter->own_first;
+    own.weight_decay = parameter->no_decay ? 0 : weight_decay;
+    if (count < 1) return;
+    device->class->update(device, &own, element_at(stage, weight_of(stage, parameter), first),
+                          element_at(stage, gp_stage_accumulator(stage, parameter, 0), first),
+                          element_at(stage, gp_stage_moment(stage, parameter, 0), moment),
+                          element_at(stage, gp_stage_moment(stage, parameter, 1), moment), count);
+}
+
 gp_status gp_stage_update(gp_stage *stage, const gp_update *update, double weight_decay) {
     gp_device *device = stage->options.device;
-    char *moments = stage->moments;
-    for (size_t p = 0; p < stage->parameter_count; p++) {
-        const gp_stage_parameter *parameter = &stage->parameters[p];
-        gp_update own = *update;
-        own.weight_decay = parameter->no_decay ? 0 : weight_decay;
-        void *m = stage->options.moments > 0 ? moments + parameter->offset : NULL;
-        void *v = stage->options.moments > 1 ? moments + stage->bytes.weights + parameter->offset : NULL;
-        device->class->update(device, &own, weight_of(stage, parameter), gp_stage_accumulator(stage, parameter, 0), m,
-                              v, parameter->elements);
-    }
-    zero_further_accumulators(stage);
+    for (size_t p = 0; p < stage->parameter_count; p++)
+        gp_stage_update_piece(stage, p, 0, stage->parameters[p].elements, update, weight_decay);
+    gp_stage_zero_further(stage);
     GP_TRY(gp_stage_pack(stage, SIZE_MAX));
     return device->class->wait(device);
 }

@@ -8,10 +8,10 @@
 
 /* ---- commands ---- */
 
-/* Where tied parameters are read: at the first holder. */
+/* Where parameters are read: in the first replica, tied ones at the first holder. */
 static size_t owned_index(const gp_worker *worker) {
     size_t index = gp_stage_find_parameter(worker->stage, worker->engine->command.parameter);
-    bool owned = index != SIZE_MAX && worker->stage->parameters[index].owner == worker->index;
+    bool owned = index != SIZE_MAX && worker->replica == 0 && worker->stage->parameters[index].owner == worker->index;
     return owned ? index : SIZE_MAX;
 }
 
@@ -58,7 +58,7 @@ static gp_status run_command(gp_worker *worker) {
             gp_stage_write_state(worker->stage, command->parameter, command->source);
         return GP_OK;
     case GP_COMMAND_READ_STATE:
-        if (gp_stage_holds_state(worker->stage, command->parameter))
+        if (worker->replica == 0 && gp_stage_holds_state(worker->stage, command->parameter))
             gp_stage_read_state(worker->stage, command->parameter, command->destination);
         return GP_OK;
     case GP_COMMAND_STEP:
@@ -87,8 +87,9 @@ static void report_done(gp_engine *engine) {
 static void ended_unexpectedly(void *argument) {
     gp_worker *worker = argument;
     char message[64];
-    snprintf(message, sizeof message, "worker %zu ended unexpectedly", worker->index);
-    gp_world_fail(worker->engine->world, (int)worker->index, GP_PEER_LOST, message);
+    snprintf(message, sizeof message, "worker %d ended unexpectedly", worker->number);
+    gp_world_fail(worker->engine->world, worker->number, GP_PEER_LOST, message);
+    gp_reducer_settle(&worker->reducer);
     report_done(worker->engine);
 }
 
@@ -101,8 +102,9 @@ static void serve(gp_worker *worker) {
         kind = engine->command.kind;
         gp_status status = run_command(worker);
         if (status != GP_OK && status != GP_ABORTED)
-            gp_world_fail(engine->world, (int)worker->index, status, gp_error_message());
-        gp_world_doing(engine->world, (int)worker->index, "idle");
+            gp_world_fail(engine->world, worker->number, status, gp_error_message());
+        gp_reducer_settle(&worker->reducer);
+        gp_world_doing(engine->world, worker->number, "idle");
         report_done(engine);
     } while (kind != GP_COMMAND_LEAVE);
 }

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "pipeline/agenda.h"
 #include "pipeline/engine.h"
+#include "pipeline/reducer.h"
 #include "pipeline/slots.h"
 #include "pipeline/stage.h"
 #include "world/world.h"
@@ -35,8 +36,6 @@ typedef struct gp_command {
     double begun; /* seconds */
     /* mini-batches */
     const gp_batch *batch;
-    const gp_agenda *agenda; /* with gradients only */
-    int micro_batches;
     double weight;
     uint32_t step;
     bool zero_first; /* accumulators are not zero */
@@ -48,6 +47,17 @@ typedef struct gp_command {
     const float *source;
     float *destination;
 } gp_command;
+
+/* What a replica takes of the mini-batch of a command. */
+typedef struct gp_share {
+    int64_t first_sample, samples;
+    int micro_batches;
+    int64_t *sizes, *first_samples; /* of the micro-batches; first samples count from the mini-batch's */
+    const gp_agenda *agenda;        /* NULL: no samples, or a command without gradients */
+} gp_share;
+
+/* Tags: what goes forward and what comes back between two workers; groups. */
+enum { GP_TAG_FORWARD, GP_TAG_GRADIENT, GP_TAG_REPLICAS, GP_TAG_STATES, GP_TAG_SHARED };
 
 /* The first NaN or infinity that a worker has seen. */
 typedef struct gp_worker_fault {
@@ -68,7 +78,9 @@ typedef struct gp_flight {
 
 typedef struct gp_worker {
     struct gp_engine *engine;
-    size_t index;
+    int number;     /* in the world */
+    size_t index;   /* of its stage */
+    size_t replica; /* its share of a mini-batch is engine->shares[replica] */
     gp_thread *thread;
     gp_device *device;
     gp_stage *stage;
@@ -82,6 +94,14 @@ typedef struct gp_worker {
     /* allocated */
     void *stash, *communication, *scalars;
     size_t stash_bytes, communication_bytes, scalars_bytes;
+    /* staging of sums over replicas, over holders, memory for merging states: behind the links' slots */
+    size_t reduce_bytes, sum_bytes, merge_bytes;
+    gp_reducer reducer;
+    bool completing; /* the last backward is running */
+    gp_group *merge_group;
+    void *merge_slots;        /* merged moments, per replica */
+    gp_piece *replica_pieces; /* scratch: per replica */
+    gp_group **shared;        /* per parameter of the stage: its holders in this replica; NULL: one holder */
     gp_slots recomputed, kept;
     gp_link **forward_in, **gradient_out; /* per peer before */
     gp_link **forward_out, **gradient_in; /* per peer after */
@@ -94,6 +114,7 @@ typedef struct gp_worker {
     double *mine, *gathered; /* what goes through gp_world_all_gather */
     float *losses;           /* per micro-batch, on the host */
     void **contributions;    /* scratch: accumulators of one parameter */
+    gp_piece *pieces;        /* scratch: of one parameter's holders */
     void *host;              /* scratch of the last stage's output */
     size_t host_bytes;
 
@@ -113,12 +134,15 @@ struct gp_engine {
     size_t *bounds;
     gp_schedule *custom;
     gp_world *world;
-    gp_worker *workers;
-    size_t started; /* threads */
+    gp_worker *workers; /* of this process */
+    size_t count;       /* of them */
+    size_t total;       /* replicas x stages */
+    size_t started;     /* threads */
     gp_engine_plan plan;
     gp_agenda *agendas;
-    int64_t *sizes, *first_samples; /* of the micro-batches of the command */
-    size_t owned_most;              /* parameters owned by one worker, at most */
+    gp_share *shares;  /* per replica */
+    int64_t *numbers;  /* memory of the shares' arrays */
+    size_t owned_most; /* parameters owned by one worker, at most */
     gp_worker_times *times;
     bool dirty; /* accumulators hold gradients */
 
@@ -137,6 +161,10 @@ gp_status gp_engine_begin(gp_engine **engine, const gp_engine_options *options);
 gp_status gp_engine_post(gp_engine *engine);
 /* Fills all memory whose contents nothing may rely on between steps (workspace, stash, links) with NaN: for tests. */
 gp_status gp_engine_poison(gp_engine *engine);
+/* Samples of the largest share of a mini-batch. */
+int64_t gp_engine_largest_share(const gp_engine *engine, int64_t samples);
+/* Splits samples over the first `replicas` replicas, each share over micro-batches. */
+void gp_engine_share_out(gp_engine *engine, int64_t samples, int replicas, int most_micro_batches);
 /* The agenda of a step of M micro-batches, created when first asked for. */
 gp_status gp_engine_find_agenda(gp_engine *engine, int micro_batches, const gp_agenda **agenda);
 
@@ -154,6 +182,7 @@ void gp_worker_destroy(gp_worker *worker); /* its thread has ended */
 /* worker_memory.c */
 gp_status gp_worker_prepare(gp_worker *worker);
 gp_status gp_worker_allocate(gp_worker *worker);
+const gp_share *gp_worker_share(const gp_worker *worker);
 /* Regions that are the same for a whole command. */
 gp_status gp_worker_bind(gp_worker *worker);
 void gp_worker_poison(gp_worker *worker);
@@ -166,7 +195,21 @@ gp_status gp_worker_evaluate(gp_worker *worker);
 gp_status gp_worker_forward(gp_worker *worker);
 bool gp_worker_fault_is_earlier(const gp_worker_fault *a, const gp_worker_fault *b);
 
+/* reducer.c: opens a group of the workers of this stage in all replicas. */
+gp_status gp_worker_open_replicas(gp_worker *worker, int tag, gp_lane lane, size_t piece_bytes, void *staging,
+                                  gp_group **group);
+
+/* worker_states.c: planned, opened, and before states make their step. */
+size_t gp_worker_merge_bytes(const gp_worker *worker);
+gp_status gp_worker_open_merge(gp_worker *worker, void *memory);
+gp_status gp_worker_merge_states(gp_worker *worker);
+
 /* worker_update.c */
+/* Staging of the sums of shared parameters: plans worker->sum_bytes, opens the groups. */
+gp_status gp_worker_plan_sums(gp_worker *worker);
+gp_status gp_worker_open_sums(gp_worker *worker, void *staging);
+/* The loss of an evaluation, over all replicas. */
+gp_status gp_worker_gather_loss(gp_worker *worker);
 /* After the last backward: sums of shared parameters, norm; clipping and update when the command is a step. */
 gp_status gp_worker_finish(gp_worker *worker);
 

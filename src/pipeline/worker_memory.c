@@ -19,55 +19,66 @@ static gp_status create_stage(gp_worker *worker) {
                               .inference = options->inference,
                               .loss_weights = options->loss_weights,
                               .moments =
-                                  options->inference ? 0 : gp_update_states(options->optimizer, options->momentum)};
+                                  options->inference ? 0 : gp_update_states(options->optimizer, options->momentum),
+                              .replicas = options->replicas,
+                              .replica = (int)worker->replica,
+                              .shard_optimizer = options->shard_optimizer};
     return gp_stage_create(&worker->stage, &stage);
 }
 
 /* The programs that a micro-batch of a whole mini-batch needs. */
 static uint32_t needed_programs(const gp_worker *worker, int micro_batch) {
-    const gp_engine *engine = worker->engine;
+    const gp_agenda *agenda = gp_worker_share(worker)->agenda;
     uint32_t programs = 1u << GP_STAGE_EVALUATE;
     if (micro_batch == 0) programs |= 1u << GP_STAGE_OUTPUT;
-    if (engine->options.inference) return programs;
-    bool recomputed =
-        engine->agendas->recomputed[worker->index * (size_t)engine->agendas->micro_batches + (size_t)micro_batch];
+    if (!agenda) return programs;
+    bool recomputed = agenda->recomputed[worker->index * (size_t)agenda->micro_batches + (size_t)micro_batch];
     return programs | (recomputed ? 1u << GP_STAGE_FORWARD_RECOMPUTED | 1u << GP_STAGE_BACKWARD_RECOMPUTED
                                   : 1u << GP_STAGE_FORWARD_KEPT | 1u << GP_STAGE_BACKWARD_KEPT);
 }
 
+const gp_share *gp_worker_share(const gp_worker *worker) {
+    return &worker->engine->shares[worker->replica];
+}
+
 gp_status gp_worker_prepare(gp_worker *worker) {
     const gp_engine *engine = worker->engine;
+    const gp_share *share = gp_worker_share(worker);
     GP_TRY(gp_device_create(&worker->device, &engine->options.device));
     GP_TRY(worker->device->class->enter(worker->device));
     GP_TRY(create_stage(worker));
-    for (int i = 0; i < engine->options.micro_batches; i++)
-        GP_TRY(gp_stage_prepare(worker->stage, engine->sizes[i], needed_programs(worker, i)));
-    return GP_OK;
+    for (int i = 0; i < share->micro_batches; i++)
+        GP_TRY(gp_stage_prepare(worker->stage, share->sizes[i], needed_programs(worker, i)));
+    GP_TRY(gp_reducer_prepare(worker, &worker->reduce_bytes));
+    worker->merge_bytes = gp_worker_merge_bytes(worker);
+    return gp_worker_plan_sums(worker);
 }
 
 /* ---- links ---- */
 
-/* Tags: what goes forward and what comes back between two workers. */
-enum { TAG_FORWARD, TAG_GRADIENT };
+/* The worker that holds another stage of this replica. */
+static int neighbour(const gp_worker *worker, size_t stage) {
+    return (int)(worker->replica * worker->engine->options.stages + stage);
+}
 
 static gp_status open_before(gp_worker *worker, size_t i, char **memory) {
     const gp_stage_peer *peer = &worker->stage->before[i];
     gp_world *world = worker->engine->world;
-    int me = (int)worker->index, other = (int)peer->stage;
-    GP_TRY(gp_link_open_receiver(world, me, other, TAG_FORWARD, worker->forward_slots[i], peer->forward_bytes, *memory,
-                                 &worker->forward_in[i]));
+    int me = worker->number, other = neighbour(worker, peer->stage);
+    GP_TRY(gp_link_open_receiver(world, me, other, GP_TAG_FORWARD, worker->forward_slots[i], peer->forward_bytes,
+                                 *memory, &worker->forward_in[i]));
     *memory += (size_t)worker->forward_slots[i] * peer->forward_bytes;
     if (!peer->gradients) return GP_OK;
-    return gp_link_open_sender(world, me, other, TAG_GRADIENT, NULL, &worker->gradient_out[i]);
+    return gp_link_open_sender(world, me, other, GP_TAG_GRADIENT, NULL, &worker->gradient_out[i]);
 }
 
 static gp_status open_after(gp_worker *worker, size_t i, char **memory) {
     const gp_stage_peer *peer = &worker->stage->after[i];
     gp_world *world = worker->engine->world;
-    int me = (int)worker->index, other = (int)peer->stage;
-    GP_TRY(gp_link_open_sender(world, me, other, TAG_FORWARD, NULL, &worker->forward_out[i]));
+    int me = worker->number, other = neighbour(worker, peer->stage);
+    GP_TRY(gp_link_open_sender(world, me, other, GP_TAG_FORWARD, NULL, &worker->forward_out[i]));
     if (!peer->gradients) return GP_OK;
-    GP_TRY(gp_link_open_receiver(world, me, other, TAG_GRADIENT, worker->gradient_slots[i], peer->gradient_bytes,
+    GP_TRY(gp_link_open_receiver(world, me, other, GP_TAG_GRADIENT, worker->gradient_slots[i], peer->gradient_bytes,
                                  *memory, &worker->gradient_in[i]));
     *memory += (size_t)worker->gradient_slots[i] * peer->gradient_bytes;
     return GP_OK;
@@ -89,7 +100,11 @@ static gp_status open_links(gp_worker *worker) {
         GP_TRY(open_before(worker, i, &memory));
     for (size_t i = 0; i < after; i++)
         GP_TRY(open_after(worker, i, &memory));
-    return GP_OK;
+    GP_TRY(gp_reducer_start(worker, memory));
+    if (memory) memory += worker->reduce_bytes;
+    GP_TRY(gp_worker_open_merge(worker, memory));
+    if (memory) memory += worker->merge_bytes;
+    return gp_worker_open_sums(worker, memory);
 }
 
 /* ---- memory ---- */
@@ -110,9 +125,10 @@ static gp_status allocate_host(gp_worker *worker) {
     worker->trace = gp_allocate_array(worker->trace_capacity, sizeof *worker->trace);
     worker->contributions = gp_allocate_array(worker->stage->use_count, sizeof *worker->contributions);
     worker->mine = gp_allocate_array(gathered, sizeof(double));
-    worker->gathered = gp_allocate_array(gathered * engine->options.stages, sizeof(double));
-    bool all = worker->flights && worker->arrived && worker->arrived_slot && worker->losses && worker->trace &&
-               worker->contributions && worker->mine && worker->gathered;
+    worker->gathered = gp_allocate_array(gathered * engine->total, sizeof(double));
+    worker->replica_pieces = gp_allocate_array((size_t)engine->options.replicas, sizeof *worker->replica_pieces);
+    bool all = worker->replica_pieces && worker->flights && worker->arrived && worker->arrived_slot && worker->losses &&
+               worker->trace && worker->contributions && worker->mine && worker->gathered;
     return all ? GP_OK : GP_OUT_OF_MEMORY;
 }
 
@@ -168,6 +184,7 @@ void gp_worker_poison(gp_worker *worker) {
 }
 
 void gp_worker_release(gp_worker *worker) {
+    gp_reducer_destroy(&worker->reducer);
     if (worker->device) {
         gp_device_release(worker->device, worker->stash, worker->stash_bytes);
         gp_device_release(worker->device, worker->communication, worker->communication_bytes);
@@ -179,7 +196,7 @@ void gp_worker_release(gp_worker *worker) {
                     worker->forward_out,   worker->gradient_in,    worker->gradient_held, worker->flights,
                     worker->arrived,       worker->arrived_slot,   worker->regions,       worker->mine,
                     worker->gathered,      worker->losses,         worker->host,          worker->trace,
-                    worker->contributions};
+                    worker->contributions, worker->shared,         worker->pieces,        worker->replica_pieces};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         gp_free(host[i]);
 }

@@ -13,14 +13,18 @@
 /* ---- words ---- */
 
 static void tell(const gp_worker *worker, char letter, int micro_batch) {
-    char words[40];
-    snprintf(words, sizeof words, "%c%d of stage %zu", letter, micro_batch, worker->index);
-    gp_world_doing(worker->engine->world, (int)worker->index, words);
+    char words[48];
+    int length = snprintf(words, sizeof words, "%c%d of stage %zu", letter, micro_batch, worker->index);
+    if (worker->engine->options.replicas > 1)
+        snprintf(words + length, sizeof words - (size_t)length, ", replica %zu", worker->replica);
+    gp_world_doing(worker->engine->world, worker->number, words);
 }
 
 static gp_status within(const gp_worker *worker, int micro_batch, gp_status status) {
     if (status == GP_ABORTED) return status;
-    return gp_error_within(status, "stage %zu, micro-batch %d", worker->index, micro_batch);
+    char replica[32] = "";
+    if (worker->engine->options.replicas > 1) snprintf(replica, sizeof replica, "replica %zu, ", worker->replica);
+    return gp_error_within(status, "%sstage %zu, micro-batch %d", replica, worker->index, micro_batch);
 }
 
 /* A program knows the number of a layer; users know it by its kind: "layer 3, linear: ..." becomes "stage 1,
@@ -35,7 +39,7 @@ static gp_status explain(const gp_worker *worker, int micro_batch, int32_t layer
     if ((size_t)layer < gp_model_layer_count(model))
         snprintf(name, sizeof name, "%s (%s)", prefix, gp_model_layer_kind(model, (size_t)layer));
     snprintf(message, sizeof message, "%s", gp_error_message() + length);
-    return gp_error(status, "stage %zu, micro-batch %d: %s%s", worker->index, micro_batch, name, message);
+    return within(worker, micro_batch, gp_error(status, "%s%s", name, message));
 }
 
 /* ---- messages ---- */
@@ -110,10 +114,10 @@ static void bind_micro_batch(gp_worker *worker, int micro_batch) {
 
 /* One tensor's samples of the micro-batch, from the host into the stash slot. */
 static void upload(const gp_worker *worker, const gp_stage_value *value, const gp_tensor *from, int micro_batch) {
-    const gp_engine *engine = worker->engine;
+    const gp_share *share = gp_worker_share(worker);
     if (!value->there) return;
-    size_t sample = gp_type_bytes(value->type) / (size_t)engine->sizes[micro_batch];
-    const char *data = (const char *)from->data + sample * (size_t)engine->first_samples[micro_batch];
+    size_t sample = gp_type_bytes(value->type) / (size_t)share->sizes[micro_batch];
+    const char *data = (const char *)from->data + sample * (size_t)share->first_samples[micro_batch];
     char *to = (char *)worker->regions[GP_REGION_STASH] + value->offset;
     worker->device->class->upload(worker->device, to, data, value->type);
 }
@@ -153,8 +157,10 @@ static gp_status run_segment(gp_worker *worker, const gp_program *program, int s
     gp_run run = {.seed = engine->options.seed,
                   .step = engine->command.step,
                   .progress = progress_of(engine),
-                  .first_sample = (uint32_t)engine->first_samples[micro_batch],
-                  .check = check};
+                  .first_sample = (uint32_t)gp_worker_share(worker)->first_samples[micro_batch],
+                  .check = check,
+                  .step_done = worker->completing ? gp_reducer_progress : NULL,
+                  .user = &worker->reducer};
     if (!program) return GP_OK;
     gp_status status = gp_program_run(program, segment, worker->regions, &run, &fault);
     if (status == GP_DIVERGED && check) {
@@ -237,6 +243,7 @@ static gp_status run_backward(gp_worker *worker, gp_action action, bool check) {
     GP_TRY(await_gradients(worker));
     GP_TRY(reserve_gradients(worker));
     double begun = gp_seconds();
+    if (worker->completing) gp_reducer_expect(&worker->reducer, program);
     int last_segment = program ? gp_program_segments(program) - 1 : 0;
     GP_TRY(run_segment(worker, program, last_segment, i, check));
     fill_gaps(worker, flight->size);
@@ -256,13 +263,13 @@ static uint32_t training_programs(bool recomputed) {
 }
 
 static gp_status board(gp_worker *worker) {
-    const gp_engine *engine = worker->engine;
-    const gp_agenda *agenda = engine->command.agenda;
-    for (int i = 0; i < agenda->micro_batches; i++) {
+    const gp_share *share = gp_worker_share(worker);
+    for (int i = 0; i < share->micro_batches; i++) {
         gp_flight *flight = &worker->flights[i];
-        flight->recomputed = agenda->recomputed[worker->index * (size_t)agenda->micro_batches + (size_t)i];
-        GP_TRY(gp_stage_prepare(worker->stage, engine->sizes[i], training_programs(flight->recomputed)));
-        flight->size = gp_stage_find_size(worker->stage, engine->sizes[i]);
+        flight->recomputed =
+            share->agenda->recomputed[worker->index * (size_t)share->agenda->micro_batches + (size_t)i];
+        GP_TRY(gp_stage_prepare(worker->stage, share->sizes[i], training_programs(flight->recomputed)));
+        flight->size = gp_stage_find_size(worker->stage, share->sizes[i]);
     }
     return GP_OK;
 }
@@ -287,7 +294,7 @@ static double sum_losses(gp_worker *worker) {
     double sum = 0;
     gp_device *device = worker->device;
     if (!worker->stage->is_last) return 0;
-    for (int i = 0; i < worker->engine->command.micro_batches; i++) {
+    for (int i = 0; i < gp_worker_share(worker)->micro_batches; i++) {
         const char *cell = (const char *)worker->scalars + (size_t)i * gp_worker_loss_bytes(worker);
         device->class->download(device, &worker->losses[i], cell, (gp_type){.dtype = GP_F32});
         sum += (double)worker->losses[i];
@@ -295,11 +302,23 @@ static double sum_losses(gp_worker *worker) {
     return sum;
 }
 
+/* The worker's list; `last`: number of the last backward, which completes the gradients. */
+static const gp_action *list_actions(const gp_worker *worker, size_t *count, size_t *last) {
+    const gp_agenda *agenda = gp_worker_share(worker)->agenda;
+    *count = *last = 0;
+    if (!agenda) return NULL;
+    const gp_action *actions = gp_schedule_actions(agenda->schedule, (int)worker->index, count);
+    for (size_t a = 0; a < *count; a++)
+        if (actions[a].kind == GP_BACKWARD) *last = a;
+    return actions;
+}
+
 gp_status gp_worker_train(gp_worker *worker, bool check) {
     const gp_command *command = &worker->engine->command;
-    size_t count;
-    const gp_action *actions = gp_schedule_actions(command->agenda->schedule, (int)worker->index, &count);
+    size_t count, last;
+    const gp_action *actions = list_actions(worker, &count, &last);
     if (!check) begin(worker);
+    if (!check) gp_reducer_begin(worker, command->kind == GP_COMMAND_STEP && worker->stage->options.shard_optimizer);
     GP_TRY(board(worker));
     GP_TRY(gp_worker_bind(worker));
     if (command->zero_first || check) gp_stage_zero_gradients(worker->stage);
@@ -312,16 +331,19 @@ gp_status gp_worker_train(gp_worker *worker, bool check) {
         } else if (actions[a].kind == GP_RECOMPUTE) {
             GP_TRY(run_recompute(worker, actions[a], check));
         } else {
+            worker->completing = a == last && !check && worker->reducer.group;
             GP_TRY(run_backward(worker, actions[a], check));
         }
     }
+    worker->completing = false;
+    if (!check) gp_reducer_ready(&worker->reducer, false);
     if (!check) worker->loss = sum_losses(worker);
     return GP_OK;
 }
 
 /* One micro-batch without gradients; the stash is not kept, so that all use the same. */
 static gp_status run_inference(gp_worker *worker, int micro_batch, gp_stage_program which) {
-    const gp_stage_size *size = gp_stage_find_size(worker->stage, worker->engine->sizes[micro_batch]);
+    const gp_stage_size *size = gp_stage_find_size(worker->stage, gp_worker_share(worker)->sizes[micro_batch]);
     tell(worker, 'F', micro_batch);
     GP_TRY(await_forward(worker, micro_batch));
     worker->flights[micro_batch].stash = worker->stash;
@@ -342,13 +364,13 @@ static gp_status run_inference(gp_worker *worker, int micro_batch, gp_stage_prog
 }
 
 static gp_status run_all_inference(gp_worker *worker, gp_stage_program which) {
-    const gp_engine *engine = worker->engine;
+    const gp_share *share = gp_worker_share(worker);
     begin(worker);
-    for (int i = 0; i < engine->command.micro_batches; i++)
-        GP_TRY(gp_stage_prepare(worker->stage, engine->sizes[i], 1u << which));
+    for (int i = 0; i < share->micro_batches; i++)
+        GP_TRY(gp_stage_prepare(worker->stage, share->sizes[i], 1u << which));
     GP_TRY(gp_worker_bind(worker));
-    for (int i = 0; i < engine->command.micro_batches; i++) {
-        if (gp_world_failed(engine->world, NULL)) return GP_ABORTED;
+    for (int i = 0; i < share->micro_batches; i++) {
+        if (gp_world_failed(worker->engine->world, NULL)) return GP_ABORTED;
         GP_TRY(run_inference(worker, i, which));
     }
     return GP_OK;
@@ -357,12 +379,12 @@ static gp_status run_all_inference(gp_worker *worker, gp_stage_program which) {
 gp_status gp_worker_evaluate(gp_worker *worker) {
     GP_TRY(run_all_inference(worker, GP_STAGE_EVALUATE));
     worker->loss = sum_losses(worker);
-    return GP_OK;
+    return gp_worker_gather_loss(worker);
 }
 
 static gp_status download_output(gp_worker *worker) {
     const gp_engine *engine = worker->engine;
-    const gp_stage_value *output = &gp_stage_find_size(worker->stage, engine->sizes[0])->output;
+    const gp_stage_value *output = &gp_stage_find_size(worker->stage, gp_worker_share(worker)->sizes[0])->output;
     gp_tensor *to = engine->command.outputs;
     size_t count = (size_t)gp_shape_elements(output->type.shape), bytes = gp_type_bytes(output->type);
     if (bytes > worker->host_bytes) {
@@ -378,5 +400,5 @@ static gp_status download_output(gp_worker *worker) {
 
 gp_status gp_worker_forward(gp_worker *worker) {
     GP_TRY(run_all_inference(worker, GP_STAGE_OUTPUT));
-    return worker->stage->is_last ? download_output(worker) : GP_OK;
+    return worker->stage->is_last && worker->replica == 0 ? download_output(worker) : GP_OK;
 }

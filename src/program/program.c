@@ -33,6 +33,16 @@ bool gp_program_reads(const gp_program *program, int32_t value) {
     return value >= 0 && value < program->value_count && program->reads[value];
 }
 
+void gp_program_writes(const gp_program *program, int region, void (*visit)(void *user, size_t offset, size_t step),
+                       void *user) {
+    for (size_t i = 0; i < program->step_count; i++) {
+        const gp_step *step = &program->steps[i];
+        const gp_location *outputs = program->locations + step->operands + step->input_count;
+        for (int k = 0; k < step->output_count; k++)
+            if (outputs[k].region == region) visit(user, outputs[k].offset, i);
+    }
+}
+
 /* ---- running ---- */
 
 static void *address(void *const *regions, gp_location location) {
@@ -91,7 +101,10 @@ gp_status gp_program_run(const gp_program *program, int segment, void *const *re
     for (size_t i = program->segment_begin[segment]; i < end; i++) {
         const gp_step *step = &program->steps[i];
         gp_status status = run_step(program, step, regions, run, &found);
-        if (status == GP_OK) continue;
+        if (status == GP_OK) {
+            if (run->step_done) run->step_done(run->user, i + 1);
+            continue;
+        }
         found.layer = step->layer;
         found.op = step->op;
         found.backward = step->backward;

@@ -58,6 +58,11 @@ size_t gp_program_kernels(const gp_program *program);
 /* Whether the program reads the value's placement (so that the caller need not keep what nobody reads). */
 bool gp_program_reads(const gp_program *program, int32_t value);
 
+/* Calls `visit` for every output of a step that lies in a region, in running order: its offset, and the number of the
+ * step (from 0 over both segments). */
+void gp_program_writes(const gp_program *program, int region, void (*visit)(void *user, size_t offset, size_t step),
+                       void *user);
+
 /* Where a run failed or (gp_run.check) the first NaN or infinity appeared. */
 typedef struct gp_program_fault {
     int32_t layer; /* -1: none */

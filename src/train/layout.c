@@ -19,7 +19,14 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
                         (long long)partitions, (long long)layers);
     if (micro_batches < 1)
         return gp_error(GP_INVALID, "pipeline.micro_batches is %lld; at least 1 is needed", (long long)micro_batches);
+    int64_t replicas = pipeline->replicas == 0 ? 1 : pipeline->replicas;
     if (batch < 1) return gp_error(GP_INVALID, "train.batch is %lld; at least 1 is needed", (long long)batch);
+    if (replicas < 1)
+        return gp_error(GP_INVALID, "pipeline.replicas is %lld; at least 1 is needed", (long long)replicas);
+    if (replicas > batch)
+        return gp_error(GP_INVALID,
+                        "pipeline.replicas is %lld, but train.batch has only %lld samples for them to share",
+                        (long long)replicas, (long long)batch);
     if (pipeline->precision != GP_F32 && pipeline->precision != GP_BF16)
         return gp_error(GP_INVALID, "device.precision is %s; f32 and bf16 are accepted",
                         gp_dtype_name(pipeline->precision));
@@ -29,11 +36,14 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
     if ((unsigned)pipeline->balance > GP_BALANCE_PARAMETERS)
         return gp_error(GP_INVALID, "pipeline.balance is %d; time (0), flops (1) and parameters (2) are accepted",
                         (int)pipeline->balance);
+    int64_t share = (batch - 1) / replicas + 1; /* the largest of a replica */
     *engine = (gp_engine_options){
         .model = model,
         .stages = (size_t)partitions,
+        .replicas = (int)replicas,
+        .shard_optimizer = pipeline->shard_optimizer,
         .batch = batch,
-        .micro_batches = (int)(micro_batches < batch ? micro_batches : batch),
+        .micro_batches = (int)(micro_batches < share ? micro_batches : share),
         .schedule = pipeline->schedule,
         .recompute = pipeline->recompute,
         .granularity = pipeline->recompute_by_layer ? GP_GRANULARITY_LAYER : GP_GRANULARITY_STAGE,
@@ -94,6 +104,8 @@ static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
     single.stages = layers;
     single.bounds = bounds;
     single.custom = NULL;
+    single.replicas = 1;
+    single.batch = (single.batch - 1) / layout->engine.replicas + 1;
     status = gp_engine_plan_create(&plan, &single);
     for (size_t i = 0; status == GP_OK && i < layers; i++) {
         bytes[i] = (double)plan.worker[i].bytes.total;

@@ -37,11 +37,11 @@ static gp_status simulate(gp_plan *plan, const gp_layout *layout, const gp_engin
     if (status != GP_OK) goto done;
     plan->bubble = simulation.bubble;
     plan->step_seconds = layout->times ? simulation.span : 0;
-    for (size_t s = 0; layout->times && s < stages; s++) {
-        size_t count;
+    for (size_t w = 0; layout->times && w < plan->worker_count; w++) {
+        size_t count, s = w % stages;
         const gp_action *actions = gp_schedule_actions(schedule, (int)s, &count);
         for (size_t a = 0; a < count; a++) {
-            plan->workers[s].seconds += actions[a].kind == GP_FORWARD     ? times[s].forward
+            plan->workers[w].seconds += actions[a].kind == GP_FORWARD     ? times[s].forward
                                         : actions[a].kind == GP_RECOMPUTE ? times[s].recompute
                                                                           : times[s].backward;
         }
@@ -56,6 +56,8 @@ static void fill_worker(gp_plan_worker *out, const gp_worker_plan *in) {
     out->first_layer = (size_t)in->first_layer;
     out->last_layer = (size_t)in->last_layer;
     out->parameters = in->parameters;
+    out->replica = in->replica;
+    out->stage = in->stage;
     out->bytes = (gp_plan_bytes){.parameters = in->bytes.parameters,
                                  .gradients = in->bytes.gradients,
                                  .optimizer = in->bytes.optimizer,
@@ -78,6 +80,8 @@ gp_status gp_plan_from_layout(gp_plan **plan, const gp_layout *layout) {
         goto failed;
     }
     made->worker_count = memory.workers;
+    made->replicas = layout->engine.replicas;
+    made->partitions = (int)layout->engine.stages;
     made->parameters = gp_model_parameter_count(layout->engine.model);
     made->bubble_formula = gp_bubble_formula((int)layout->engine.stages, layout->engine.micro_batches);
     made->limit = layout->engine.device.memory;

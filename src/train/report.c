@@ -27,16 +27,18 @@ static json_t *bytes_json(const gp_plan_bytes *bytes, const gp_worker_report *re
 
 static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_worker_report *report) {
     double busy = report ? report->forward + report->recompute + report->backward : 0;
-    json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:o, s:o}", "worker", (json_int_t)index, "first_layer",
-                               (json_int_t)worker->first_layer, "last_layer", (json_int_t)worker->last_layer,
-                               "parameters", (json_int_t)worker->parameters, "seconds",
-                               figure(json_real(worker->seconds), report ? json_real(busy) : NULL), "bytes",
-                               bytes_json(&worker->bytes, report));
+    json_t *object =
+        json_pack("{s:I, s:i, s:i, s:I, s:I, s:I, s:o, s:o}", "worker", (json_int_t)index, "replica", worker->replica,
+                  "stage", worker->stage, "first_layer", (json_int_t)worker->first_layer, "last_layer",
+                  (json_int_t)worker->last_layer, "parameters", (json_int_t)worker->parameters, "seconds",
+                  figure(json_real(worker->seconds), report ? json_real(busy) : NULL), "bytes",
+                  bytes_json(&worker->bytes, report));
     if (object && report) {
         json_object_set_new(object, "times",
-                            json_pack("{s:f, s:f, s:f, s:f, s:f}", "forward", report->forward, "recompute",
+                            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "forward", report->forward, "recompute",
                                       report->recompute, "backward", report->backward, "update", report->update, "wait",
-                                      report->wait));
+                                      report->wait, "reduce", report->reduce, "exposed", report->exposed));
+        json_object_set_new(object, "bytes_reduced", json_real(report->bytes_reduced));
         json_object_set_new(object, "bubble", json_real(report->bubble));
     }
     return object;
@@ -106,15 +108,27 @@ static const char *human(size_t bytes, char *text) {
     return gp_bytes_format(bytes, text, 16);
 }
 
+/* A worker as tables name it: by its stage, and by its replica where there are several. */
+static const char *worker_name(const gp_plan *plan, size_t w, char text[32]) {
+    const gp_plan_worker *worker = &plan->workers[w];
+    if (plan->replicas > 1) {
+        snprintf(text, 32, "r%d s%d", worker->replica, worker->stage);
+    } else {
+        snprintf(text, 32, "%d", worker->stage);
+    }
+    return text;
+}
+
 static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
     const gp_plan_worker *worker = &plan->workers[w];
     const gp_plan_bytes *bytes = &worker->bytes;
     char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
-    char layers[32];
+    char layers[32], name[32];
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
-    add(page, "%6zu  %-9s %12lld %10s %10s %10s %10s %10s %10s %10s", w, layers, (long long)worker->parameters,
-        human(bytes->parameters, a), human(bytes->gradients, b), human(bytes->optimizer, c), human(bytes->stash, d),
-        human(bytes->workspace, e), human(bytes->communication, f), human(bytes->total, g));
+    add(page, "%6s  %-9s %12lld %10s %10s %10s %10s %10s %10s %10s", worker_name(plan, w, name), layers,
+        (long long)worker->parameters, human(bytes->parameters, a), human(bytes->gradients, b),
+        human(bytes->optimizer, c), human(bytes->stash, d), human(bytes->workspace, e), human(bytes->communication, f),
+        human(bytes->total, g));
     if (plan->step_seconds > 0) add(page, " %10.2f", 1e3 * worker->seconds);
     if (plan->limit && bytes->total > plan->limit) add(page, "  over the limit");
     add(page, "\n");
@@ -139,14 +153,17 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     return finish(&page, text);
 }
 
-static void add_report_row(text_page *page, const gp_plan_worker *worker, const gp_worker_report *report, size_t w) {
-    char planned[16], measured[16], layers[32];
+static void add_report_row(text_page *page, const gp_plan *plan, const gp_worker_report *report, size_t w) {
+    const gp_plan_worker *worker = &plan->workers[w];
+    char planned[16], measured[16], layers[32], name[32];
     double busy = report->forward + report->recompute + report->backward;
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
-    add(page, "%5zu  %-9s %12lld %11s %11s %9.2f %9.2f %10.2f %10.2f %9.2f %7.2f%%\n", w, layers,
+    add(page, "%6s  %-9s %12lld %11s %11s %9.2f %9.2f %10.2f %10.2f %9.2f %7.2f%%", worker_name(plan, w, name), layers,
         (long long)worker->parameters, human(worker->bytes.total, planned), human(report->bytes, measured),
         1e3 * worker->seconds, 1e3 * busy, 1e3 * report->recompute, 1e3 * report->update, 1e3 * report->wait,
         100 * report->bubble);
+    if (plan->replicas > 1) add(page, " %10.2f %10.2f", 1e3 * report->reduce, 1e3 * report->exposed);
+    add(page, "\n");
 }
 
 gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text) {
@@ -159,10 +176,11 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
     if (status == GP_OK && json) status = json_text(plan_json(plan, reports, bubble, seconds), text);
     if (status == GP_OK && !json) {
         text_page page = {0};
-        add(&page, "%5s  %-9s %12s %11s %11s %9s %9s %10s %10s %9s %8s\n", "stage", "layers", "parameters", "planned",
-            "measured", "plan ms", "busy ms", "recomp ms", "update ms", "wait ms", "idle");
+        add(&page, "%6s  %-9s %12s %11s %11s %9s %9s %10s %10s %9s %8s%s\n", "stage", "layers", "parameters", "planned",
+            "measured", "plan ms", "busy ms", "recomp ms", "update ms", "wait ms", "idle",
+            plan->replicas > 1 ? "  reduce ms exposed ms" : "");
         for (size_t w = 0; w < plan->worker_count; w++) {
-            add_report_row(&page, &plan->workers[w], &reports[w], w);
+            add_report_row(&page, plan, &reports[w], w);
         }
         add(&page, "bubble %.2f%% measured, %.2f%% planned, %.2f%% by (K-1)/(M+K-1)\n", 100 * bubble,
             100 * plan->bubble, 100 * plan->bubble_formula);
@@ -187,6 +205,9 @@ gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports
                                         .backward = sum->backward / steps,
                                         .update = sum->update / steps,
                                         .wait = sum->wait / steps,
+                                        .reduce = sum->reduce / steps,
+                                        .exposed = sum->exposed / steps,
+                                        .bytes_reduced = sum->bytes_reduced / steps,
                                         .bubble = sum->bubble / steps};
     }
     if (bubble) *bubble = trainer->bubble_sum / steps;

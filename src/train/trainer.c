@@ -68,6 +68,9 @@ static void add_measurement(gp_trainer *trainer, const gp_step_result *result) {
         sum->backward += times->backward;
         sum->update += times->update;
         sum->wait += times->wait;
+        sum->reduce += times->reduce;
+        sum->exposed += times->exposed;
+        sum->bytes_reduced += times->bytes_reduced;
         sum->bubble += result->span > 0 ? 1 - busy / result->span : 0;
     }
 }

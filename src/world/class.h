@@ -28,10 +28,24 @@ typedef struct gp_world_class {
     /* Does not block; copies. */
     void (*doing)(gp_world *world, int worker, const char *words);
 
-    /* Block until all (members) have come. Errors: GP_ABORTED, GP_OUT_OF_MEMORY. */
+    /* Block until all have come. Errors: GP_ABORTED, GP_OUT_OF_MEMORY. */
     gp_status (*barrier)(gp_world *world, int worker);
     gp_status (*all_gather)(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
-    gp_status (*ordered_sum)(gp_world *world, int worker, const gp_ordered_sum *part);
+
+    /* Staging bytes that a member provides. Pure. */
+    size_t (*group_bytes)(const gp_world *world, int worker, const gp_group_options *options);
+    /* Opening does not wait for the others. Arguments have been checked. Errors: GP_INVALID (opened twice),
+     * GP_OUT_OF_MEMORY. */
+    gp_status (*open_group)(gp_world *world, int worker, const gp_group_options *options, gp_group **group);
+    /* Block until the member has what it is to get and nobody needs its arrays any more. Errors: GP_ABORTED,
+     * GP_OUT_OF_MEMORY. */
+    gp_status (*sum)(gp_group *group, const gp_group_sum_part *part);
+    gp_status (*share)(gp_group *group, const gp_group_share_part *part);
+
+    /* Blocks until ready; wakes without blocking. */
+    gp_status (*wait)(gp_world *world, int worker, gp_lane lane, bool (*ready)(const void *object), const void *object,
+                      const char *what);
+    void (*wake)(gp_world *world, int worker, gp_lane lane);
 
     /* Any thread; do not block. */
     void (*fail)(gp_world *world, int worker, gp_status status, const char *message);
@@ -47,6 +61,13 @@ struct gp_world {
 struct gp_link {
     const gp_world_class *class;
     int sender, receiver, tag;
+};
+
+/* A member's handle of a group. */
+struct gp_group {
+    const gp_world_class *class;
+    gp_world *world;
+    int worker;
 };
 
 #endif

@@ -68,8 +68,46 @@ gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, siz
     return world->class->all_gather(world, worker, mine, bytes, all);
 }
 
-gp_status gp_world_ordered_sum(gp_world *world, int worker, const gp_ordered_sum *part) {
-    return world->class->ordered_sum(world, worker, part);
+/* ---- groups ---- */
+
+static gp_status check_group(const gp_world *world, int worker, const gp_group_options *options) {
+    bool found = false;
+    for (int i = 0; i < options->member_count; i++) {
+        int member = options->members[i];
+        if (member < 0 || member >= world->workers || (i > 0 && member <= options->members[i - 1]))
+            return gp_error(GP_INVALID, "member %d of a group is worker %d; ascending ones of 0 to %d are accepted", i,
+                            member, world->workers - 1);
+        found = found || member == worker;
+    }
+    if (!found) return gp_error(GP_INVALID, "worker %d opens a group that it is not a member of", worker);
+    return GP_OK;
+}
+
+size_t gp_group_staging_bytes(const gp_world *world, int worker, const gp_group_options *options) {
+    return world->class->group_bytes(world, worker, options);
+}
+
+gp_status gp_group_open(gp_world *world, int worker, const gp_group_options *options, gp_group **group) {
+    *group = NULL;
+    GP_TRY(check_group(world, worker, options));
+    return world->class->open_group(world, worker, options, group);
+}
+
+gp_status gp_group_sum(gp_group *group, const gp_group_sum_part *part) {
+    return group->class->sum(group, part);
+}
+
+gp_status gp_group_share(gp_group *group, const gp_group_share_part *part) {
+    return group->class->share(group, part);
+}
+
+gp_status gp_world_wait(gp_world *world, int worker, gp_lane lane, bool (*ready)(const void *object),
+                        const void *object, const char *what) {
+    return world->class->wait(world, worker, lane, ready, object, what);
+}
+
+void gp_world_wake(gp_world *world, int worker, gp_lane lane) {
+    world->class->wake(world, worker, lane);
 }
 
 /* ---- failure ---- */

@@ -20,6 +20,7 @@
 
 typedef struct gp_world gp_world;
 typedef struct gp_link gp_link;
+typedef struct gp_group gp_group;
 
 typedef struct gp_world_options {
     double report_after; /* seconds after which a wait is reported through the log; 0: 30 */
@@ -56,24 +57,67 @@ gp_status gp_world_barrier(gp_world *world, int worker);
 /* all[w * bytes ..] = what worker w gave. */
 gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
 
-/* One worker's part in an ordered sum over the workers of a group: `contributions` f32 arrays of `count` elements,
- * summed by worker, then in the order given, into every member's `destination` (which may be one of its contributions).
- * `sum` adds a range of arrays (the device's ordered_sum; pointers are offset by the caller of sum in bytes of
- * `element`). */
-typedef struct gp_ordered_sum {
-    const int *members; /* ascending worker numbers */
+/* ---- groups: some workers, who add arrays up ---- */
+
+/* A worker has two lanes, each served by one thread: its own, and one that moves gradients meanwhile. A wait belongs to
+ * a lane. */
+typedef enum gp_lane { GP_LANE_COMPUTE, GP_LANE_REDUCE, GP_LANES } gp_lane;
+
+/* Elements of an array. */
+typedef struct gp_piece {
+    int64_t first, count;
+} gp_piece;
+
+typedef struct gp_group_options {
+    const int *members; /* ascending worker numbers, this one among them; copied */
     int member_count;
+    int tag;            /* tells groups of the same members apart */
+    gp_lane lane;       /* whose thread will call, unless a call says otherwise */
+    int contributions;  /* of all members together, at most */
+    size_t piece_bytes; /* of a member's piece, at most */
+    void *staging;      /* gp_group_staging_bytes of them; NULL for none */
+} gp_group_options;
+
+/* Bytes of staging memory that a member must provide (0 when memory is shared). `options->staging` is not looked at. */
+size_t gp_group_staging_bytes(const gp_world *world, int worker, const gp_group_options *options);
+
+/* Every member opens the group, in any order; nobody waits for the others. The group belongs to the world. */
+gp_status gp_group_open(gp_world *world, int worker, const gp_group_options *options, gp_group **group);
+
+/* A member's part in a sum: `contributions` arrays of f32, of which the member whose number in the group is i adds up
+ * pieces[i], by member, then in the order given, into the `destination` of every member (or, with `own_only`, into its
+ * own). A destination may be one of its member's contributions. `sum` adds arrays (the device's ordered_sum). */
+typedef struct gp_group_sum_part {
     void *const *contributions;
     int contribution_count;
     void *destination;
-    int64_t count;
+    const gp_piece *pieces; /* one per member, disjoint, the same at all members */
+    bool own_only;
     size_t element; /* bytes of an element on the device */
     void (*sum)(void *user, void *destination, const void *const *sources, int source_count, int64_t count);
     void *user;
-} gp_ordered_sum;
+} gp_group_sum_part;
 
-/* Called by the members only, in the same order among them. */
-gp_status gp_world_ordered_sum(gp_world *world, int worker, const gp_ordered_sum *part);
+/* Called by all members, in the same order among them; one call of a member at a time. */
+gp_status gp_group_sum(gp_group *group, const gp_group_sum_part *part);
+/* Every member gives its own piece of `array` to the others. `copy` copies (the device's). */
+typedef struct gp_group_share_part {
+    void *array;
+    const gp_piece *pieces;
+    size_t element;
+    void (*copy)(void *user, void *destination, const void *source, size_t bytes);
+    void *user;
+} gp_group_share_part;
+gp_status gp_group_share(gp_group *group, const gp_group_share_part *part);
+
+/* ---- waiting for something of one's own ---- */
+
+/* Waits in a lane of the worker until ready(object): like every wait it ends when a worker fails (GP_ABORTED) and is
+ * reported when it lasts. Whoever makes it ready calls gp_world_wake afterwards. `what` is a constant text ("its
+ * gradients"). */
+gp_status gp_world_wait(gp_world *world, int worker, gp_lane lane, bool (*ready)(const void *object),
+                        const void *object, const char *what);
+void gp_world_wake(gp_world *world, int worker, gp_lane lane);
 
 /* ---- failure ---- */
 

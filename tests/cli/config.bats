@@ -29,7 +29,7 @@ load helper
 @test "numbers out of range" {
     refused 2 'pipeline.partitions is "0"; accepted: an integer' plan run.yaml --set pipeline.partitions=0
     refused 2 'pipeline.micro_batches is "-1"; accepted: an integer' plan run.yaml --set pipeline.micro_batches=-1
-    refused 2 'pipeline.replicas is "2"; accepted: only 1' plan run.yaml --set pipeline.replicas=2
+    refused 2 'pipeline.replicas is "0"; accepted' plan run.yaml --set pipeline.replicas=0
     refused 2 'model.dropout is "1"; accepted: a number from 0 and below 1' plan run.yaml --set model.dropout=1
     refused 2 'optimizer.lr is "0"; accepted: a number above 0' plan run.yaml --set optimizer.lr=0
     refused 2 'train.batch is "1e30"' plan run.yaml --set train.batch=1e30

@@ -51,6 +51,25 @@ weights=checkpoints/latest/model.safetensors
     ! cmp -s "one/$weights" "seed/$weights"
 }
 
+@test "replicas: the same bits whatever the partitions and the sharding" {
+    gpipe train run.yaml --set model.dropout=0.1 --out one --set pipeline.replicas=2 --set pipeline.partitions=1
+    ended 0
+    says "r1 s0"
+    [[ $stdout == *"exposed ms"* ]] || fail "no column of the reduction"
+    gpipe train run.yaml --set model.dropout=0.1 --out two --set pipeline.replicas=2 --set optimizer.shard=true --set pipeline.schedule=1f1b
+    ended 0
+    says "2 replicas of 2 partitions"
+    cmp "one/$weights" "two/$weights"
+    gpipe eval one
+    ended 0
+    gpipe train run.yaml --set pipeline.replicas=5 --out five
+    ended 2
+    says "pipeline.replicas is 5, but train.batch has only 4 samples for them to share"
+    # shares of 2, 1 and 1
+    gpipe train run.yaml --set pipeline.replicas=3 --out three --set pipeline.partitions=1
+    ended 0
+}
+
 @test "any batch and any number of micro-batches" {
     gpipe train run.yaml --set train.batch=7 --set pipeline.micro_batches=4
     ended 0

@@ -56,12 +56,13 @@ static void make_step(gp_engine *engine, const gp_batch *batch) {
 
 /* ---- GPipe's way of counting: the golden case ---- */
 
-static void check_golden(size_t stages, gp_recompute recompute) {
+static void check_golden(size_t stages, int replicas, gp_recompute recompute) {
     gp_model *model = norm_between(3, 0.997);
     gp_engine_options options = test_options(model, stages, 1024, 8);
     gp_batch batch = batch_of(1024, 3);
     float values[3];
     options.recompute = recompute;
+    options.replicas = replicas;
     for (int i = 0; i < 512 * 3; i++)
         ((float *)batch.inputs.data)[i] = 1;
     gp_engine *engine = start(&options);
@@ -71,8 +72,8 @@ static void check_golden(size_t stages, gp_recompute recompute) {
         assert_ok(gp_engine_read_state(engine, s, values));
         for (int c = 0; c < 3; c++)
             if (!(fabs((double)values[c] - expected) < 1e-6))
-                fail_msg("K=%zu, recompute %s: %s is %.9g instead of %.9g", stages, gp_recompute_name(recompute),
-                         gp_model_state(model, s).name, (double)values[c], expected);
+                fail_msg("K=%zu, D=%d, recompute %s: %s is %.9g instead of %.9g", stages, replicas,
+                         gp_recompute_name(recompute), gp_model_state(model, s).name, (double)values[c], expected);
     }
     gp_engine_destroy(engine);
     test_batch_destroy(&batch);
@@ -83,7 +84,8 @@ static void golden_case(void **state) {
     (void)state;
     for (size_t stages = 1; stages <= 3; stages++)
         for (int recompute = 0; recompute < 3; recompute++)
-            check_golden(stages, (gp_recompute)recompute);
+            for (int replicas = 1; replicas <= 3; replicas++)
+                check_golden(stages, replicas, (gp_recompute)recompute);
 }
 
 /* ---- against all samples at once ---- */
@@ -93,11 +95,12 @@ static float number(int64_t sample, int64_t channel) {
     return (float)(1000.0 * (double)(channel + 1) + 10.0 * sin((double)(3 * sample * sample + 7 * channel)));
 }
 
-static void check_uneven(int64_t samples, int micro_batches, size_t stages) {
+static void check_uneven(int64_t samples, int micro_batches, size_t stages, int replicas) {
     enum { CHANNELS = 4 };
     gp_model *model = norm_between(CHANNELS, 0.0); /* the averages are the last mini-batch's */
     gp_engine_options options = test_options(model, stages, samples + 3, micro_batches);
     gp_batch batch = batch_of(samples, CHANNELS);
+    options.replicas = replicas;
     float means[CHANNELS], variances[CHANNELS];
     for (int64_t i = 0; i < samples * CHANNELS; i++)
         ((float *)batch.inputs.data)[i] = number(i / CHANNELS, i % CHANNELS);
@@ -126,7 +129,8 @@ static void uneven_micro_batches(void **state) {
     static const int64_t samples[] = {1, 2, 7, 11, 64};
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         for (int micro_batches = 1; micro_batches <= 5; micro_batches += 2)
-            check_uneven(samples[i], micro_batches, 1 + i % 3);
+            for (int replicas = 1; replicas <= 4; replicas++)
+                check_uneven(samples[i], micro_batches, 1 + i % 3, replicas);
 }
 
 /* ---- who changes states, and who does not ---- */

@@ -171,7 +171,17 @@ static void sum_floats(void *user, void *destination, const void *const *sources
     }
 }
 
-enum { SUM_COUNT = 1003 };
+enum { SUM_COUNT = 1003, GROUPS = 2, GROUP_MEMBERS = 3 };
+
+/* Overlapping groups. */
+static const int groups[GROUPS][GROUP_MEMBERS] = {{0, 1, 2}, {1, 2, 3}};
+
+/* Pieces that leave the first element and the last ones out. */
+static void fill_pieces(gp_piece *pieces) {
+    pieces[0] = (gp_piece){600, 300};
+    pieces[1] = (gp_piece){0, 0};
+    pieces[2] = (gp_piece){1, 599};
+}
 
 /* Values that give another sum in another order. */
 static float addend(int contribution, int i) {
@@ -179,41 +189,116 @@ static float addend(int contribution, int i) {
     return values[(contribution + i) % 5] * (float)(1 + i % 7);
 }
 
-/* Overlapping groups in turn; worker 1 gives two contributions, and each destination is the last of its own. */
-static gp_status sum_in_groups(team *all, int worker) {
-    static const int groups[2][3] = {{0, 1, 2}, {1, 2, 3}};
-    static float arrays[4][2][SUM_COUNT];
+static float expected_sum(int i) {
+    float expected = addend(0, i);
+    for (int c = 1; c < 4; c++)
+        expected += addend(c, i);
+    return expected;
+}
+
+static gp_status open_groups(team *all, int worker, gp_group **opened, void **staging) {
+    for (int g = 0; g < GROUPS; g++) {
+        opened[g] = NULL;
+        staging[g] = NULL;
+        if (worker < groups[g][0] || worker > groups[g][GROUP_MEMBERS - 1]) continue;
+        gp_group_options options = {.members = groups[g],
+                                    .member_count = GROUP_MEMBERS,
+                                    .tag = g,
+                                    .lane = GP_LANE_COMPUTE,
+                                    .contributions = 4,
+                                    .piece_bytes = SUM_COUNT * sizeof(float)};
+        staging[g] = gp_allocate(gp_group_staging_bytes(all->world, worker, &options));
+        options.staging = staging[g];
+        GP_TRY(gp_group_open(all->world, worker, &options, &opened[g]));
+    }
+    return GP_OK;
+}
+
+typedef struct sum_case {
+    team *all;
+    int worker;
+    float arrays[2][SUM_COUNT];
+    gp_piece pieces[GROUP_MEMBERS];
+    gp_group_sum_part part;
+    void *mine[2];
+    int place, first;
+} sum_case;
+
+/* Worker 1 gives two contributions, and each destination is the last of its own. */
+static void begin_sum(sum_case *sum, int g, int round) {
+    int contributions = sum->worker == 1 ? 2 : 1;
+    sum->first = 0;
+    sum->place = sum->worker - groups[g][0];
+    for (int w = groups[g][0]; w < sum->worker; w++)
+        sum->first += w == 1 ? 2 : 1;
+    fill_pieces(sum->pieces);
+    for (int c = 0; c < contributions; c++) {
+        sum->mine[c] = sum->arrays[c];
+        for (int i = 0; i < SUM_COUNT; i++)
+            sum->arrays[c][i] = addend(sum->first + c, i + round);
+    }
+    sum->part = (gp_group_sum_part){.contributions = sum->mine,
+                                    .contribution_count = contributions,
+                                    .destination = sum->mine[contributions - 1],
+                                    .pieces = sum->pieces,
+                                    .element = sizeof(float),
+                                    .sum = sum_floats};
+}
+
+static int owner_of(const sum_case *sum, int i) {
+    for (int m = 0; m < GROUP_MEMBERS; m++)
+        if (i >= sum->pieces[m].first && i < sum->pieces[m].first + sum->pieces[m].count) return m;
+    return -1;
+}
+
+/* What nobody or, with own_only, somebody else sums is as it was. */
+static gp_status check_sum(const sum_case *sum, int round) {
+    int last = sum->first + sum->part.contribution_count - 1;
+    const float *found = sum->part.destination;
+    for (int i = 0; i < SUM_COUNT; i++) {
+        int owner = owner_of(sum, i);
+        bool summed = owner >= 0 && (!sum->part.own_only || owner == sum->place);
+        float expected = summed ? expected_sum(i + round) : addend(last, i + round);
+        if (found[i] != expected)
+            return gp_error(GP_FAILED, "element %d: %g instead of %g", i, (double)found[i], (double)expected);
+    }
+    return GP_OK;
+}
+
+static void copy_bytes(void *user, void *destination, const void *source, size_t bytes) {
+    (void)user;
+    memcpy(destination, source, bytes);
+}
+
+static gp_status sum_rounds(sum_case *sum, gp_group *const *opened) {
     for (int round = 0; round < 20; round++) {
-        for (int g = 0; g < 2; g++) {
-            if (worker < groups[g][0] || worker > groups[g][2]) continue;
-            int contributions = worker == 1 ? 2 : 1, first = 0;
-            for (int w = groups[g][0]; w < worker; w++)
-                first += w == 1 ? 2 : 1;
-            void *mine[2] = {arrays[worker][0], arrays[worker][1]};
-            for (int i = 0; i < SUM_COUNT; i++)
-                for (int c = 0; c < contributions; c++)
-                    arrays[worker][c][i] = addend(first + c, i + round);
-            gp_ordered_sum part = {.members = groups[g],
-                                   .member_count = 3,
-                                   .contributions = mine,
-                                   .contribution_count = contributions,
-                                   .destination = mine[contributions - 1],
-                                   .count = SUM_COUNT,
-                                   .element = sizeof(float),
-                                   .sum = sum_floats};
-            GP_TRY(gp_world_ordered_sum(all->world, worker, &part));
-            const float *sum = mine[contributions - 1];
-            for (int i = 0; i < SUM_COUNT; i++) {
-                float expected = addend(0, i + round);
-                for (int c = 1; c < 4; c++)
-                    expected += addend(c, i + round);
-                if (sum[i] != expected)
-                    return gp_error(GP_FAILED, "group %d, element %d: %g instead of %g", g, i, (double)sum[i],
-                                    (double)expected);
-            }
+        for (int g = 0; g < GROUPS; g++) {
+            if (!opened[g]) continue;
+            begin_sum(sum, g, round);
+            sum->part.own_only = round % 2 == 1;
+            GP_TRY(gp_group_sum(opened[g], &sum->part));
+            GP_TRY(check_sum(sum, round));
+            if (!sum->part.own_only) continue;
+            gp_group_share_part share = {
+                .array = sum->part.destination, .pieces = sum->pieces, .element = sizeof(float), .copy = copy_bytes};
+            GP_TRY(gp_group_share(opened[g], &share));
+            sum->part.own_only = false;
+            GP_TRY(check_sum(sum, round));
         }
     }
     return GP_OK;
+}
+
+static gp_status sum_in_groups(team *all, int worker) {
+    gp_group *opened[GROUPS];
+    void *staging[GROUPS];
+    sum_case sum = {.all = all, .worker = worker};
+    gp_status status = open_groups(all, worker, opened, staging);
+    if (status == GP_OK) status = sum_rounds(&sum, opened);
+    if (status == GP_OK) status = gp_world_barrier(all->world, worker); /* nobody sends any more */
+    for (int g = 0; g < GROUPS; g++)
+        gp_free(staging[g]);
+    return status;
 }
 
 static void sums_are_added_in_order(void **state) {
@@ -231,7 +316,7 @@ static gp_status wait_for_a_failure(team *all, int worker) {
     gp_link *link;
     void *buffer;
     int slot, pair[2] = {1, 4};
-    float data[4] = {0};
+    float data[16] = {0}, staging[128];
     void *contribution = data;
     switch (worker) {
     case 0:
@@ -249,15 +334,18 @@ static gp_status wait_for_a_failure(team *all, int worker) {
     default:
         break;
     }
-    gp_ordered_sum part = {.members = pair,
-                           .member_count = 2,
-                           .contributions = &contribution,
-                           .contribution_count = 1,
-                           .destination = data,
-                           .count = 4,
-                           .element = sizeof(float),
-                           .sum = sum_floats};
-    return gp_world_ordered_sum(all->world, 4, &part);
+    gp_group *group;
+    const gp_piece pieces[2] = {{0, 4}, {4, 0}};
+    gp_group_options options = {
+        .members = pair, .member_count = 2, .contributions = 2, .piece_bytes = sizeof data, .staging = staging};
+    gp_group_sum_part part = {.contributions = &contribution,
+                              .contribution_count = 1,
+                              .destination = data,
+                              .pieces = pieces,
+                              .element = sizeof(float),
+                              .sum = sum_floats};
+    GP_TRY(gp_group_open(all->world, 4, &options, &group));
+    return gp_group_sum(group, &part);
 }
 
 static void a_failure_ends_every_wait(void **state) {

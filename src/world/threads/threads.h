@@ -14,43 +14,45 @@
 enum { GP_WORDS = 48 };
 
 typedef struct gp_thread_link gp_thread_link;
+typedef struct gp_thread_group gp_thread_group;
 
-/* One worker as the others see it; on cache lines of its own, since it is written at every action. */
-typedef struct gp_thread_member {
+/* One lane of one worker as the others see it; on cache lines of its own, since it is written at every action. Its
+ * number is lane * workers + worker. */
+typedef struct gp_thread_seat {
     alignas(64) gp_event event;
-    _Atomic int waits_for;                /* worker; WAITS_FOR_NOBODY, WAITS_FOR_ALL */
+    _Atomic int waits_for;                /* a seat; GP_WAITS_FOR_NOBODY, GP_WAITS_FOR_ALL */
     _Atomic(const char *) waits_for_what; /* a constant text */
     pthread_mutex_t words_lock;
     char words[GP_WORDS];
-
-    const void *gathered;                 /* what it gives to the all_gather that is going on */
-    const gp_ordered_sum *part;           /* what it gives to the ordered sum that is going on */
-    _Atomic uint32_t *published, *summed; /* [peer]: ordered sums with that peer begun, finished */
-    const void **sources;                 /* scratch of ordered sums */
-    size_t source_capacity;
-} gp_thread_member;
+    const void *gathered; /* what it gives to the all_gather that is going on */
+} gp_thread_seat;
 
 enum { GP_WAITS_FOR_NOBODY = -1, GP_WAITS_FOR_ALL = -2 };
 
 typedef struct gp_thread_world {
     gp_world world;
-    gp_thread_member *members;
+    gp_thread_seat *seats;
 
     _Atomic int arrived; /* at the barrier */
     _Atomic uint32_t generation;
 
-    pthread_mutex_t lock; /* of the links' list and of the failure */
+    pthread_mutex_t lock; /* of the lists and of the failure */
     gp_thread_link *links;
+    gp_thread_group *groups;
     gp_failure failure;
     _Atomic bool failed;
 } gp_thread_world;
 
-/* Waits in `worker`'s thread until ready(object). `on` is the worker it waits for (or GP_WAITS_FOR_ALL) and `what` a
- * constant text for the report ("a message"). Errors: GP_ABORTED once any worker has failed, even if ready. */
-gp_status gp_threads_wait(gp_thread_world *world, int worker, bool (*ready)(const void *object), const void *object,
+static inline int gp_seat_of(const gp_world *world, int worker, gp_lane lane) {
+    return (int)lane * world->workers + worker;
+}
+
+/* Waits in a seat's thread until ready(object). `on` is the seat it waits for (or GP_WAITS_FOR_ALL, _NOBODY) and `what`
+ * a constant text for the report ("a message"). Errors: GP_ABORTED once any worker has failed, even if ready. */
+gp_status gp_threads_wait(gp_thread_world *world, int seat, bool (*ready)(const void *object), const void *object,
                           int on, const char *what);
-/* Lets a worker look at its condition again. */
-void gp_threads_wake(gp_thread_world *world, int worker);
+/* Lets a seat look at its condition again. */
+void gp_threads_wake(gp_thread_world *world, int seat);
 
 gp_status gp_threads_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                    void *memory, gp_link **link);
@@ -63,6 +65,11 @@ void gp_threads_free_links(gp_thread_link *links);
 
 gp_status gp_threads_barrier(gp_world *world, int worker);
 gp_status gp_threads_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
-gp_status gp_threads_ordered_sum(gp_world *world, int worker, const gp_ordered_sum *part);
+
+size_t gp_threads_group_bytes(const gp_world *world, int worker, const gp_group_options *options);
+gp_status gp_threads_open_group(gp_world *world, int worker, const gp_group_options *options, gp_group **group);
+gp_status gp_threads_sum(gp_group *group, const gp_group_sum_part *part);
+gp_status gp_threads_share(gp_group *group, const gp_group_share_part *part);
+void gp_threads_free_groups(gp_thread_group *groups);
 
 #endif
