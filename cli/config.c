@@ -84,8 +84,18 @@ static bool read_value(cli_config *config, const cli_key *key, const cli_node *n
 /* ---- the tree ---- */
 
 static gp_status unknown_key(const cli_config *config, const cli_node *node, const char *path) {
-    const char *nearest = cli_key_nearest(path, config->custom);
-    if (cli_key_find(path, !config->custom) || cli_key_is_group(path, !config->custom))
+    const char *nearest = cli_key_nearest(path, config->use);
+    const cli_key *other = cli_key_find(path, CLI_USE_ZOO);
+    if (!config->custom && other) {
+        cli_text models = {0};
+        cli_key_models(other, &models);
+        gp_status status = cli_node_key_error(node, "%s is a key of %s; this model is another one", path,
+                                              models.text ? models.text : "others");
+        cli_text_free(&models);
+        return status;
+    }
+    cli_key_use others = config->custom ? CLI_USE_ZOO : CLI_USE_LAYERS;
+    if (cli_key_find(path, others) || cli_key_is_group(path, others))
         return cli_node_key_error(node, "%s is a key of models %s; this one has %s", path,
                                   config->custom ? "of the zoo" : "given as layers",
                                   config->custom ? "a list of layers" : "a name");
@@ -96,10 +106,10 @@ static gp_status read_group(cli_config *config, const cli_node *group, const cha
 
 static gp_status read_node(cli_config *config, const cli_node *node, const char *path, int depth) {
     char found[96];
-    const cli_key *key = cli_key_find(path, config->custom);
+    const cli_key *key = cli_key_find(path, config->use);
     if (key && cli_node_is_null(node)) return GP_OK; /* the default */
     if (key) return read_value(config, key, node) ? GP_OK : wrong_value(key, node);
-    if (depth > 3 || !cli_key_is_group(path, config->custom)) return unknown_key(config, node, path);
+    if (depth > 3 || !cli_key_is_group(path, config->use)) return unknown_key(config, node, path);
     if (cli_node_is_null(node)) return GP_OK;
     if (node->kind == CLI_MAPPING) return read_group(config, node, path, depth);
     return cli_node_error(node, "%s is %s; accepted: a mapping of keys (gpipe help config)", path,
@@ -138,7 +148,7 @@ static gp_status fill_defaults(cli_config *config) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
     for (size_t i = 0; i < count; i++) {
-        if (keys[i].use == (config->custom ? CLI_USE_ZOO : CLI_USE_LAYERS)) continue;
+        if (!(keys[i].use & config->use)) continue;
         gp_status status = fill_default(config, &keys[i]);
         if (status != GP_OK) return status;
     }
@@ -150,8 +160,7 @@ static gp_status check_required(const cli_config *config) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
     for (size_t i = 0; i < count; i++) {
-        if (keys[i].standard || !cli_key_find(keys[i].path, config->custom)) continue;
-        if (keys[i].use == (config->custom ? CLI_USE_ZOO : CLI_USE_LAYERS)) continue;
+        if (keys[i].standard || !(keys[i].use & config->use)) continue;
         if (!cli_config_node(config, keys[i].path))
             return cli_config_error(config, "model", "%s is missing: %s", keys[i].path, keys[i].help);
     }
@@ -251,10 +260,21 @@ static gp_status choose_model(cli_config *config) {
         return gp_error(GP_INVALID,
                         "%s: model is missing: a name of the zoo (gpt2) with its sizes, or a list of layers",
                         config->document.root->origin);
-    if (config->custom || !name || (name->kind == CLI_SCALAR && strcmp(name->text, "gpt2") == 0)) return GP_OK;
+    config->use = config->custom ? CLI_USE_LAYERS : CLI_USE_GPT2;
+    if (config->custom || !name) return GP_OK;
     char found[96];
-    return cli_node_error(name, "model.name is %s; accepted: gpt2, or a list of layers instead of a name",
-                          cli_node_describe(name, found, sizeof found));
+    const char *names = cli_key_find("model.name", CLI_USE_ZOO)->choices;
+    int place = name->kind == CLI_SCALAR ? cli_choice_find(names, name->text) : -1;
+    if (place >= 0) {
+        config->use = CLI_USE_GPT2 << place;
+        return GP_OK;
+    }
+    cli_text accepted = {0};
+    cli_key_accepts(cli_key_find("model.name", CLI_USE_ZOO), &accepted);
+    gp_status status = cli_node_error(name, "model.name is %s; accepted: %s, or a list of layers instead of a name",
+                                      cli_node_describe(name, found, sizeof found), accepted.text ? accepted.text : "");
+    cli_text_free(&accepted);
+    return status;
 }
 
 static gp_status apply_options(cli_config *config, const cli_config_options *options) {

@@ -15,9 +15,12 @@ typedef struct cli_integers {
 typedef struct cli_settings {
     struct {
         int name;
-        int64_t layers, heads, width, context, vocabulary;
+        int64_t layers, heads, width, context, vocabulary, positions;
         double dropout;
         bool tied, bias;
+        int64_t feed_forward, classes, types; /* bert */
+        int head, activation;
+        double epsilon;
         cli_integers shape;
         int dtype;
         int64_t input_vocabulary;
@@ -66,6 +69,7 @@ typedef struct cli_config {
     cli_document document;
     cli_settings settings;
     bool custom;    /* model.layers is a list; otherwise model.name is of the zoo */
+    uint64_t use;   /* the model's bit (config_keys.h) */
     char *schedule; /* text of the schedule file; NULL: settings.pipeline.schedule is a name */
     size_t *stages; /* pipeline.stages as the library wants them; NULL: none */
 } cli_config;
@@ -99,6 +103,9 @@ int64_t cli_config_context(const cli_config *config);
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);
 /* Settles the vocabulary (the model's, at least the tokenizer's) and writes it into the settings. */
 gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer);
+/* The options of a model of the zoo: its family is model.name's. Texts are constants. */
+void cli_config_gpt2(const cli_config *config, gp_gpt2_options *options);
+void cli_config_bert(const cli_config *config, gp_bert_options *options);
 /* The finished model. The caller destroys it. */
 gp_status cli_config_model(const cli_config *config, gp_model **model);
 

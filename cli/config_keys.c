@@ -20,21 +20,37 @@
     { path, CLI_KEY_TEXT, use, AT(field), 0, 0, false, false, NULL, standard, help }
 #define CHOICE(path, field, use, choices, standard, help)                                                              \
     { path, CLI_KEY_CHOICE, use, AT(field), 0, 0, false, false, choices, standard, help }
-#define ANY CLI_USE_ALWAYS
-#define ZOO CLI_USE_ZOO
-#define OWN CLI_USE_LAYERS
+#define ANY  CLI_USE_ALWAYS
+#define ZOO  CLI_USE_ZOO
+#define OWN  CLI_USE_LAYERS
+#define GPT2 CLI_USE_GPT2
+#define BERT CLI_USE_BERT
 
 static const cli_key keys[] = {
-    CHOICE("model.name", model.name, ZOO, "gpt2", NULL, "a model of the zoo"),
-    INTEGER("model.layers", model.layers, ZOO, 1, 20000, "12", "transformer blocks"),
-    INTEGER("model.heads", model.heads, ZOO, 1, MOST, "12", "attention heads; they divide the width"),
-    INTEGER("model.width", model.width, ZOO, 1, MOST, "768", "elements of an activation"),
-    INTEGER("model.context", model.context, ZOO, 1, MOST, "1024", "tokens of a window"),
-    INTEGER("model.vocabulary", model.vocabulary, ZOO, 1, MOST, "", "number of tokens; default: the tokenizer's"),
-    NUMBER("model.dropout", model.dropout, ZOO, 0, 1, false, true, "0.0",
+    CHOICE("model.name", model.name, ZOO, "gpt2|bert", NULL, "a model of the zoo"),
+    INTEGER("model.layers", model.layers, GPT2 | BERT, 1, 20000, "12", "transformer blocks"),
+    INTEGER("model.heads", model.heads, GPT2 | BERT, 1, MOST, "12", "attention heads; they divide the width"),
+    INTEGER("model.width", model.width, GPT2 | BERT, 1, MOST, "768", "elements of an activation"),
+    INTEGER("model.vocabulary", model.vocabulary, GPT2 | BERT, 1, MOST, "",
+            "number of tokens; default: the tokenizer's"),
+    INTEGER("model.positions", model.positions, GPT2 | BERT, 1, MOST, "",
+            "rows of the table of positions; default: model.context"),
+    NUMBER("model.dropout", model.dropout, GPT2 | BERT, 0, 1, false, true, "0.0",
            "probability of dropping an element, on embeddings, attention and residual branches"),
-    BOOLEAN("model.tied", model.tied, ZOO, "true", "the head uses the token embedding's weights"),
-    BOOLEAN("model.bias", model.bias, ZOO, "true", "linear layers and norms have a bias"),
+    BOOLEAN("model.tied", model.tied, GPT2 | BERT, "true", "the head uses the token embedding's weights"),
+    INTEGER("model.context", model.context, GPT2, 1, MOST, "1024", "tokens of a window"),
+    BOOLEAN("model.bias", model.bias, GPT2, "true", "linear layers and norms have a bias"),
+    INTEGER("model.context", model.context, BERT, 3, MOST, "512", "tokens of a sample, [CLS] and [SEP] among them"),
+    INTEGER("model.feed_forward", model.feed_forward, BERT, 1, MOST, "",
+            "elements between the two linear maps of a block; default: 4 times the width"),
+    CHOICE(
+        "model.head", model.head, BERT, "masked|classify|next_sentence|pooled|hidden", "masked",
+        "behind the encoder: masked tokens, classes of samples, whether a sentence follows another; pooled and hidden "
+        "give features, for gpipe predict"),
+    INTEGER("model.classes", model.classes, BERT, 2, MOST, "", "of head classify; default: those of the data"),
+    INTEGER("model.types", model.types, BERT, 1, MOST, "2", "token types: parts of a sample"),
+    CHOICE("model.activation", model.activation, BERT, "gelu|gelu_tanh|relu|silu", "gelu", "inside a block"),
+    NUMBER("model.epsilon", model.epsilon, BERT, 0, 1, true, false, "1e-12", "of the norms"),
     {"model.layers", CLI_KEY_LAYERS, OWN, 0, 0, 0, false, false, NULL, NULL,
      "instead of a name: a list of layers (see gpipe help layers), each \"kind: {options}\", or \"repeat: {times, "
      "layers}\"; the word vocabulary stands for the number of tokens"},
@@ -129,6 +145,21 @@ void cli_key_heading(const cli_key *key, cli_text *text) {
     cli_text_add_bytes(text, key->path, length);
     if (key->use == CLI_USE_ZOO) cli_text_add(text, ", one of the zoo");
     if (key->use == CLI_USE_LAYERS) cli_text_add(text, ", given as a list of layers");
+    if (key->use != CLI_USE_ALWAYS && key->use != CLI_USE_ZOO && key->use != CLI_USE_LAYERS) {
+        cli_text_add(text, " of ");
+        cli_key_models(key, text);
+    }
+}
+
+void cli_key_models(const cli_key *key, cli_text *text) {
+    char word[64];
+    bool first = true;
+    if (key->use == CLI_USE_ALWAYS) return;
+    for (int i = 0; *cli_choice_word(keys[0].choices, i, word, sizeof word); i++) {
+        if (!(key->use & CLI_USE_GPT2 << i)) continue;
+        cli_text_add(text, "%s%s", first ? "" : ", ", word);
+        first = false;
+    }
 }
 
 bool cli_key_begins(const cli_key *key) {
@@ -142,22 +173,17 @@ const cli_key *cli_keys(size_t *count) {
     return keys;
 }
 
-static bool applies(const cli_key *key, bool custom) {
-    return key->use != (custom ? CLI_USE_ZOO : CLI_USE_LAYERS);
-}
-
-const cli_key *cli_key_find(const char *path, bool custom) {
+const cli_key *cli_key_find(const char *path, cli_key_use use) {
     for (size_t i = 0; i < KEYS; i++) {
-        if (applies(&keys[i], custom) && strcmp(keys[i].path, path) == 0) return &keys[i];
+        if ((keys[i].use & use) && strcmp(keys[i].path, path) == 0) return &keys[i];
     }
     return NULL;
 }
 
-bool cli_key_is_group(const char *path, bool custom) {
+bool cli_key_is_group(const char *path, cli_key_use use) {
     size_t length = strlen(path);
     for (size_t i = 0; i < KEYS; i++) {
-        if (applies(&keys[i], custom) && strncmp(keys[i].path, path, length) == 0 && keys[i].path[length] == '.')
-            return true;
+        if ((keys[i].use & use) && strncmp(keys[i].path, path, length) == 0 && keys[i].path[length] == '.') return true;
     }
     return false;
 }
@@ -174,7 +200,7 @@ static size_t distance(const char *path, const char *known) {
     return 3 * words + whole;
 }
 
-const char *cli_key_nearest(const char *path, bool custom) {
+const char *cli_key_nearest(const char *path, cli_key_use use) {
     const char *nearest = NULL;
     size_t best = 0;
     static const char *const groups[] = {"model", "data", "pipeline", "device", "optimizer", "train", "checkpoint"};
@@ -190,7 +216,7 @@ const char *cli_key_nearest(const char *path, bool custom) {
     }
     for (size_t i = 0; i < KEYS; i++) {
         size_t here = distance(path, keys[i].path);
-        if (!applies(&keys[i], custom) || (nearest && here >= best)) continue;
+        if (!(keys[i].use & use) || (nearest && here >= best)) continue;
         nearest = keys[i].path;
         best = here;
     }

@@ -17,8 +17,14 @@ typedef enum cli_key_type {
     CLI_KEY_LAYERS    /* a list that config_model.c reads */
 } cli_key_type;
 
-/* Which models have the key. */
-typedef enum cli_key_use { CLI_USE_ALWAYS, CLI_USE_ZOO, CLI_USE_LAYERS } cli_key_use;
+/* Which models have the key, a bit each: those given as a list of layers, and the models of the zoo in the order of the
+ * words of model.name. A path may have several rows for different models, with other ranges and defaults. */
+typedef uint64_t cli_key_use;
+#define CLI_USE_LAYERS ((cli_key_use)1)
+#define CLI_USE_GPT2   ((cli_key_use)2)
+#define CLI_USE_BERT   ((cli_key_use)4)
+#define CLI_USE_ALWAYS (~(cli_key_use)0)
+#define CLI_USE_ZOO    (CLI_USE_ALWAYS & ~CLI_USE_LAYERS)
 
 typedef struct cli_key {
     const char *path;
@@ -33,12 +39,14 @@ typedef struct cli_key {
 } cli_key;
 
 const cli_key *cli_keys(size_t *count);
-/* NULL when there is none. */
-const cli_key *cli_key_find(const char *path, bool custom);
+/* The key of a model with the bit `use`; NULL when there is none. */
+const cli_key *cli_key_find(const char *path, cli_key_use use);
 /* Whether a key lies below `path` ("optimizer", "optimizer.schedule"). */
-bool cli_key_is_group(const char *path, bool custom);
+bool cli_key_is_group(const char *path, cli_key_use use);
 /* The nearest known path to an unknown one, or NULL. */
-const char *cli_key_nearest(const char *path, bool custom);
+const char *cli_key_nearest(const char *path, cli_key_use use);
+/* The models of a key in words, "gpt2, bert"; empty for all. */
+void cli_key_models(const cli_key *key, cli_text *text);
 /* Help texts: whether a new group begins with this key of the table, and the group's heading. */
 bool cli_key_begins(const cli_key *key);
 void cli_key_heading(const cli_key *key, cli_text *text);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "config_keys.h"
 #include "config_value.h"
 
 enum { MOST_LAYERS = 100000, MOST_OPTIONS = 32 };
@@ -245,9 +246,9 @@ static gp_status create_custom(const cli_config *config, gp_model **model) {
     return status;
 }
 
-static gp_status create_gpt2(const cli_config *config, gp_model **model) {
+void cli_config_gpt2(const cli_config *config, gp_gpt2_options *options) {
     const cli_settings *s = &config->settings;
-    gp_gpt2_options options = {
+    *options = (gp_gpt2_options){
         .layers = s->model.layers,
         .heads = s->model.heads,
         .width = s->model.width,
@@ -256,13 +257,54 @@ static gp_status create_gpt2(const cli_config *config, gp_model **model) {
         .dropout = s->model.dropout,
         .untied = !s->model.tied,
         .no_bias = !s->model.bias,
+        .positions = s->model.positions,
     };
+}
+
+static gp_status create_gpt2(const cli_config *config, gp_model **model) {
+    gp_gpt2_options options;
+    cli_config_gpt2(config, &options);
     return placed(cli_config_node(config, "model"), gp_model_create_gpt2(model, &options));
 }
 
+void cli_config_bert(const cli_config *config, gp_bert_options *options) {
+    static const char *const activations[] = {"gelu", "gelu_tanh", "relu", "silu"}; /* as the key's words */
+    const cli_settings *s = &config->settings;
+    bool classes = s->model.head == GP_BERT_CLASSIFY;
+    *options = (gp_bert_options){
+        .layers = s->model.layers,
+        .heads = s->model.heads,
+        .width = s->model.width,
+        .feed_forward = s->model.feed_forward,
+        .context = s->model.context,
+        .positions = s->model.positions,
+        .vocabulary = s->model.vocabulary,
+        .types = s->model.types,
+        .dropout = s->model.dropout,
+        .epsilon = s->model.epsilon,
+        .activation = activations[s->model.activation],
+        .head = (gp_bert_head)s->model.head,
+        .classes = classes ? s->model.classes : 0,
+        .untied = !s->model.tied,
+    };
+}
+
+static gp_status create_bert(const cli_config *config, gp_model **model) {
+    gp_bert_options options;
+    cli_config_bert(config, &options);
+    if (options.head == GP_BERT_CLASSIFY && options.classes == 0)
+        return cli_config_error(config, "model", "the classes are not known: model.classes or data.examples is needed");
+    return placed(cli_config_node(config, "model"), gp_model_create_bert(model, &options));
+}
+
 gp_status cli_config_model(const cli_config *config, gp_model **model) {
+    gp_status status;
     *model = NULL;
-    gp_status status = config->custom ? create_custom(config, model) : create_gpt2(config, model);
+    if (config->use == CLI_USE_BERT) {
+        status = create_bert(config, model);
+    } else {
+        status = config->custom ? create_custom(config, model) : create_gpt2(config, model);
+    }
     if (status == GP_OK) return GP_OK;
     gp_model_destroy(*model);
     *model = NULL;

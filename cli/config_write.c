@@ -181,7 +181,7 @@ gp_status cli_config_write(const cli_config *config, bool absolute, cli_text *te
     for (size_t i = 0; i < count; i++) {
         const cli_key *key = &keys[i];
         const void *field = (const char *)&config->settings + key->offset;
-        if (key->use == (config->custom ? CLI_USE_ZOO : CLI_USE_LAYERS) || is_unset(key, field)) continue;
+        if (!(key->use & config->use) || is_unset(key, field)) continue;
         int depth = write_groups(text, before, key->path);
         cli_text_add(text, "%*s%s: ", 2 * depth, "", strrchr(key->path, '.') + 1);
         write_value(text, config, key, absolute, 2 * depth);

@@ -138,8 +138,20 @@ load helper
     refused 2 "none.yaml: model is missing" plan none.yaml
     printf 'model: {layers: 2}\n' >nameless.yaml
     refused 2 "nameless.yaml:1:8: model.name is missing" plan nameless.yaml
-    refused 2 'model.name is "gpt9"; accepted: gpt2, or a list of layers' plan run.yaml --set model.name=gpt9
+    refused 2 'model.name is "gpt9"; accepted: one of gpt2, bert' plan run.yaml --set model.name=gpt9
     refused 2 "heads do not divide a width of 16" plan run.yaml --set model.heads=3
+}
+
+@test "a model has its own keys, not another one's" {
+    refused 2 "model.classes is a key of bert; this model is another one" plan run.yaml --set model.classes=2
+    refused 2 "model.bias is a key of gpt2; this model is another one" plan run.yaml --set model.name=bert --set model.bias=true
+    gpipe plan run.yaml --json --set pipeline.partitions=2 --set model='{name: bert, vocabulary: 30522}'
+    ended 0
+    says '"parameters": 109514298'
+    refused 2 "model.classes or data.examples is needed" plan run.yaml --set pipeline.partitions=2 --set model='{name: bert, vocabulary: 30522, head: classify}'
+    gpipe plan run.yaml --json --set pipeline.partitions=2 --set model='{name: bert, vocabulary: 30522, head: classify, classes: 3}'
+    ended 0
+    says '"parameters": 109484547'
 }
 
 @test "the vocabulary is the tokenizer's, or a larger one" {
