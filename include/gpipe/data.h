@@ -21,7 +21,9 @@ typedef struct gp_tokenizer gp_tokenizer;
 /* Kinds of tokenizers: name, the configuration's word, meaning. */
 #define GP_TOKENIZERS(X)                                                                                               \
     X(GP_TOKENIZER_CHAR, "char", "the Unicode code points of the corpus, in ascending order")                          \
-    X(GP_TOKENIZER_BYTE, "byte", "the 256 bytes")
+    X(GP_TOKENIZER_BYTE, "byte", "the 256 bytes")                                                                      \
+    X(GP_TOKENIZER_BPE, "bpe", "byte-pair encoding over bytes, GPT-2's kind (Radford et al., 2019)")                   \
+    X(GP_TOKENIZER_WORDPIECE, "wordpiece", "WordPiece, BERT's kind (Devlin et al., arXiv 1810.04805)")
 
 typedef enum gp_tokenizer_kind {
 #define GP_TOKENIZER_ENUM(name, word, meaning) name,
@@ -32,23 +34,38 @@ typedef enum gp_tokenizer_kind {
 GP_API const char *gp_tokenizer_kind_name(gp_tokenizer_kind kind);
 
 /* Makes a tokenizer for the text of the files at `corpus`, a path or a glob pattern (the byte tokenizer needs none:
- * NULL). Errors as gp_dataset_create_text. The caller destroys it. */
+ * NULL). Errors as gp_dataset_create_text; GP_INVALID for kinds that are not made but loaded. The caller destroys it.
+ */
 GP_API gp_status gp_tokenizer_create(gp_tokenizer **tokenizer, gp_tokenizer_kind kind, const char *corpus);
 GP_API void gp_tokenizer_destroy(gp_tokenizer *tokenizer);
 
-/* A small JSON file, kept with a run: {"format": "gpipe tokenizer", "version": 1, "kind": "char", "characters": "..."}.
- * Saving replaces a file as a whole. Errors: GP_INVALID (loading what is missing or malformed), GP_IO,
- * GP_OUT_OF_MEMORY. */
-GP_API gp_status gp_tokenizer_save(const gp_tokenizer *tokenizer, const char *path);
+/* Loads a tokenizer from a file, or from a folder that has one:
+ *
+ *     tokenizer.json             as the package `tokenizers` writes it, of the kinds BPE (byte level) and WordPiece
+ * (BERT's normalizer); or gpipe's own of characters and bytes: {"format": "gpipe tokenizer", "version": 1, "kind":
+ * "char", "characters": "..."} vocab.json and merges.txt  as GPT-2 was published vocab.txt                  as BERT was
+ * published, with tokenizer_config.json if it is there (do_lower_case, strip_accents, tokenize_chinese_chars)
+ *
+ * They are looked for in this order. Errors: GP_INVALID (what is missing or malformed, or of a kind that would give
+ * other ids), GP_IO, GP_OUT_OF_MEMORY. The caller destroys it. */
 GP_API gp_status gp_tokenizer_load(gp_tokenizer **tokenizer, const char *path);
+/* Writes one JSON file from which the tokenizer is loaded again: a tokenizer.json as above, the same byte for byte when
+ * it was loaded from one. Replaces a file as a whole. Errors: GP_IO, GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_tokenizer_save(const gp_tokenizer *tokenizer, const char *path);
 
 GP_API gp_tokenizer_kind gp_tokenizer_kind_of(const gp_tokenizer *tokenizer);
 /* Number of different tokens: ids are 0 to this number - 1. */
 GP_API int32_t gp_tokenizer_vocabulary(const gp_tokenizer *tokenizer);
+/* The id of the token that is spelt so in the vocabulary ("[MASK]", "<|endoftext|>", "a"); -1 when there is none. */
+GP_API int32_t gp_tokenizer_token(const gp_tokenizer *tokenizer, const char *text);
+/* The token that ends a document: the first that there is of <|endoftext|>, <|end_of_text|>, </s>, [SEP]; else -1. */
+GP_API int32_t gp_tokenizer_end_of_text(const gp_tokenizer *tokenizer);
 
-/* Text (`bytes` long) to ids: `*count` becomes their number, never more than `bytes`. `ids` may be NULL to count only.
+/* Text (`bytes` long) to ids: `*count` becomes their number. `ids` may be NULL to count only. Tokens such as
+ * "<|endoftext|>" are found in the text as the tokenizer's file says; nothing is put around it. For bpe and wordpiece
+ * every part of the text that is not UTF-8 counts as U+FFFD.
  * Errors: GP_INVALID for a character that the vocabulary lacks (the message names it), for invalid UTF-8 (char), and
- * when there are more ids than `capacity`. */
+ * when there are more ids than `capacity`; GP_OUT_OF_MEMORY. */
 GP_API gp_status gp_tokenizer_encode(const gp_tokenizer *tokenizer, const char *text, size_t bytes, int32_t *ids,
                                      size_t capacity, size_t *count);
 
@@ -56,6 +73,11 @@ GP_API gp_status gp_tokenizer_encode(const gp_tokenizer *tokenizer, const char *
  * Errors: GP_INVALID for an id outside the vocabulary and when the text is longer than `capacity`. */
 GP_API gp_status gp_tokenizer_decode(const gp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
                                      size_t capacity, size_t *bytes);
+
+/* The text that `id` adds to one whose last id is `before` (-1: none): one after the other they make the text of
+ * gp_tokenizer_decode. It may end within a character. `text` may be NULL to measure only. Errors as there. */
+GP_API gp_status gp_tokenizer_decode_next(const gp_tokenizer *tokenizer, int32_t before, int32_t id, char *text,
+                                          size_t capacity, size_t *bytes);
 
 /* --- Datasets. --- */
 

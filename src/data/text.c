@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "data/characters.h"
 #include "data/dataset.h"
 #include "data/tokens.h"
 
@@ -175,12 +176,15 @@ static gp_status open_byte_tokens(text_dataset *text, const gp_text_options *opt
 }
 
 static gp_status open_tokens(text_dataset *text, const gp_text_options *options) {
-    gp_tokenizer_kind kind = options->tokenizer ? options->tokenizer->kind : options->tokenizer_kind;
+    gp_tokenizer_kind kind = options->tokenizer ? gp_tokenizer_kind_of(options->tokenizer) : options->tokenizer_kind;
     switch (kind) {
     case GP_TOKENIZER_BYTE:
         return open_byte_tokens(text, options);
     case GP_TOKENIZER_CHAR:
         return open_char_tokens(text, options);
+    case GP_TOKENIZER_BPE:
+    case GP_TOKENIZER_WORDPIECE:
+        break;
     }
     return gp_error(GP_INVALID, "there is no tokenizer of kind %d", (int)kind);
 }

@@ -1,4 +1,4 @@
-/* Tokenizers: making them, and text to ids and back. */
+/* The public functions of tokenizers: they check what every kind needs checked, and ask the table. */
 #include "data/tokenizer.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/utf8.h"
+#include "data/characters.h"
 
 const char *gp_tokenizer_kind_name(gp_tokenizer_kind kind) {
     switch (kind) {
@@ -17,51 +17,6 @@ const char *gp_tokenizer_kind_name(gp_tokenizer_kind kind) {
 #undef KIND_NAME
     }
     return "unknown";
-}
-
-gp_status gp_tokenizer_create_byte(gp_tokenizer **tokenizer) {
-    *tokenizer = gp_allocate(sizeof **tokenizer);
-    if (!*tokenizer) return GP_OUT_OF_MEMORY;
-    (*tokenizer)->kind = GP_TOKENIZER_BYTE;
-    (*tokenizer)->vocabulary = 256;
-    return GP_OK;
-}
-
-gp_status gp_tokenizer_create_char(gp_tokenizer **tokenizer, const uint32_t *codes, size_t count) {
-    *tokenizer = NULL;
-    gp_tokenizer *made = gp_allocate(sizeof *made);
-    if (!made) return GP_OUT_OF_MEMORY;
-    made->kind = GP_TOKENIZER_CHAR;
-    made->vocabulary = (int32_t)count;
-    made->codes = gp_allocate_array(count, sizeof *made->codes);
-    if (!made->codes) {
-        gp_tokenizer_destroy(made);
-        return GP_OUT_OF_MEMORY;
-    }
-    for (size_t c = 0; c < 128; c++)
-        made->ascii[c] = -1;
-    for (size_t i = 0; i < count; i++) {
-        made->codes[i] = codes[i];
-        if (codes[i] < 128) made->ascii[codes[i]] = (int32_t)i;
-    }
-    *tokenizer = made;
-    return GP_OK;
-}
-
-gp_status gp_tokenizer_create_seen(gp_tokenizer **tokenizer, const gp_characters *characters) {
-    *tokenizer = NULL;
-    size_t count = 0;
-    for (uint32_t code = 0; code < GP_CODE_POINTS; code++)
-        count += gp_characters_have(characters, code);
-    uint32_t *codes = gp_allocate_array(count, sizeof *codes);
-    if (!codes) return GP_OUT_OF_MEMORY;
-    size_t next = 0;
-    for (uint32_t code = 0; code < GP_CODE_POINTS; code++) {
-        if (gp_characters_have(characters, code)) codes[next++] = code;
-    }
-    gp_status status = gp_tokenizer_create_char(tokenizer, codes, count);
-    gp_free(codes);
-    return status;
 }
 
 static gp_status create_from_corpus(gp_tokenizer **tokenizer, const char *pattern) {
@@ -82,91 +37,109 @@ gp_status gp_tokenizer_create(gp_tokenizer **tokenizer, gp_tokenizer_kind kind, 
         return gp_tokenizer_create_byte(tokenizer);
     case GP_TOKENIZER_CHAR:
         return create_from_corpus(tokenizer, corpus);
+    case GP_TOKENIZER_BPE:
+    case GP_TOKENIZER_WORDPIECE:
+        return gp_error(GP_INVALID, "a %s tokenizer is not made from a text but loaded from its files",
+                        gp_tokenizer_kind_name(kind));
     }
     return gp_error(GP_INVALID, "there is no tokenizer of kind %d", (int)kind);
 }
 
 void gp_tokenizer_destroy(gp_tokenizer *tokenizer) {
-    if (!tokenizer) return;
-    gp_free(tokenizer->codes);
-    gp_free(tokenizer);
+    if (tokenizer) tokenizer->table->destroy(tokenizer);
 }
 
 gp_tokenizer_kind gp_tokenizer_kind_of(const gp_tokenizer *tokenizer) {
-    return tokenizer->kind;
+    return tokenizer->table->kind;
 }
 
 int32_t gp_tokenizer_vocabulary(const gp_tokenizer *tokenizer) {
     return tokenizer->vocabulary;
 }
 
-int32_t gp_tokenizer_id(const gp_tokenizer *tokenizer, uint32_t code) {
-    if (code < 128) return tokenizer->ascii[code];
-    int32_t low = 0, high = tokenizer->vocabulary;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (tokenizer->codes[middle] == code) return middle;
-        if (tokenizer->codes[middle] < code) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+int32_t gp_tokenizer_token(const gp_tokenizer *tokenizer, const char *text) {
+    return text && *text ? tokenizer->table->find(tokenizer, text) : -1;
+}
+
+int32_t gp_tokenizer_end_of_text(const gp_tokenizer *tokenizer) {
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int32_t id = gp_tokenizer_token(tokenizer, names[i]);
+        if (id >= 0) return id;
     }
     return -1;
 }
 
-/* Reads one token at `at` and returns its length; 0 with the error set. */
-static size_t encode_next(const gp_tokenizer *tokenizer, const unsigned char *text, size_t bytes, size_t at,
-                          int32_t *id) {
-    if (tokenizer->kind == GP_TOKENIZER_BYTE) {
-        *id = text[at];
-        return 1;
+/* ---- encoding ---- */
+
+gp_status gp_encoding_add(gp_encoding *encoding, const gp_tokenizer *tokenizer, const void *text, size_t bytes) {
+    size_t before = encoding->ids.count;
+    gp_status status = tokenizer->table->encode(tokenizer, encoding, text, bytes);
+    if (status != GP_OK) encoding->ids.count = before;
+    return status;
+}
+
+void gp_encoding_free(gp_encoding *encoding) {
+    gp_ids_free(&encoding->ids);
+    gp_buffer_free(&encoding->repaired);
+    gp_buffer_free(&encoding->normal);
+    gp_buffer_free(&encoding->work);
+    gp_free(encoding->cache);
+    *encoding = (gp_encoding){0};
+}
+
+static gp_status copy_ids(const gp_ids *from, int32_t *ids, size_t capacity) {
+    if (from->count > capacity) {
+        return gp_error(GP_INVALID, "the text has more than the %zu tokens that there is room for", capacity);
     }
-    uint32_t code = 0;
-    size_t length = gp_utf8_decode(text + at, bytes - at, &code);
-    if (length == 0) {
-        gp_error(GP_INVALID, "the text is not UTF-8: byte 0x%02X at offset %zu", text[at], at);
-        return 0;
-    }
-    *id = gp_tokenizer_id(tokenizer, code);
-    if (*id >= 0) return length;
-    char name[32];
-    gp_error(GP_INVALID, "the character %s at offset %zu is not among the %" PRId32 " of the vocabulary",
-             gp_character_format(code, name), at, tokenizer->vocabulary);
-    return 0;
+    if (from->count > 0) memcpy(ids, from->list, from->count * sizeof *ids);
+    return GP_OK;
 }
 
 gp_status gp_tokenizer_encode(const gp_tokenizer *tokenizer, const char *text, size_t bytes, int32_t *ids,
                               size_t capacity, size_t *count) {
-    *count = 0;
-    for (size_t at = 0; at < bytes; (*count)++) {
-        int32_t id;
-        size_t length = encode_next(tokenizer, (const unsigned char *)text, bytes, at, &id);
-        if (length == 0) return GP_INVALID;
-        if (ids && *count == capacity) {
-            return gp_error(GP_INVALID, "the text has more than the %zu tokens that there is room for", capacity);
-        }
-        if (ids) ids[*count] = id;
-        at += length;
-    }
-    return GP_OK;
+    gp_encoding encoding = {0};
+    gp_status status = gp_encoding_add(&encoding, tokenizer, text, bytes);
+    *count = encoding.ids.count;
+    if (status == GP_OK && ids) status = copy_ids(&encoding.ids, ids, capacity);
+    gp_encoding_free(&encoding);
+    return status;
+}
+
+/* ---- decoding ---- */
+
+static gp_status check_id(const gp_tokenizer *tokenizer, size_t place, int32_t id) {
+    if (id >= 0 && id < tokenizer->vocabulary) return GP_OK;
+    return gp_error(GP_INVALID, "token %zu is %" PRId32 ": 0 to %" PRId32 " are accepted", place, id,
+                    tokenizer->vocabulary - 1);
 }
 
 gp_status gp_tokenizer_decode(const gp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
                               size_t capacity, size_t *bytes) {
     *bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        if (ids[i] < 0 || ids[i] >= tokenizer->vocabulary) {
-            return gp_error(GP_INVALID, "token %zu is %" PRId32 ": 0 to %" PRId32 " are accepted", i, ids[i],
-                            tokenizer->vocabulary - 1);
-        }
-        char piece[4] = {(char)ids[i]};
-        size_t length = tokenizer->kind == GP_TOKENIZER_BYTE ? 1 : gp_utf8_encode(tokenizer->codes[ids[i]], piece);
-        if (text && length > capacity - *bytes) {
-            return gp_error(GP_INVALID, "the text is longer than the %zu bytes that there is room for", capacity);
-        }
-        if (text) memcpy(text + *bytes, piece, length);
-        *bytes += length;
+        size_t more;
+        GP_TRY(check_id(tokenizer, i, ids[i]));
+        GP_TRY(gp_tokenizer_decode_next(tokenizer, i > 0 ? ids[i - 1] : -1, ids[i], text ? text + *bytes : NULL,
+                                        capacity - (text ? *bytes : 0), &more));
+        *bytes += more;
     }
+    return GP_OK;
+}
+
+gp_status gp_tokenizer_decode_next(const gp_tokenizer *tokenizer, int32_t before, int32_t id, char *text,
+                                   size_t capacity, size_t *bytes) {
+    char scratch[4];
+    *bytes = 0;
+    GP_TRY(check_id(tokenizer, 0, id));
+    if (before >= tokenizer->vocabulary || before < -1) return check_id(tokenizer, 0, before);
+    gp_piece piece = tokenizer->table->piece(tokenizer, before, id, scratch);
+    if (text && piece.bytes > capacity) {
+        return gp_error(GP_INVALID,
+                        "the text is longer than there is room for: %zu bytes are left, the next token takes %zu",
+                        capacity, piece.bytes);
+    }
+    if (text && piece.bytes > 0) memcpy(text, piece.text, piece.bytes);
+    *bytes = piece.bytes;
     return GP_OK;
 }

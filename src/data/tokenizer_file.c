@@ -1,50 +1,27 @@
-/* A tokenizer as a small JSON file, kept with a run so that the run can be continued and sampled without its corpus. */
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+/* Tokenizers from their files: which kind it is, is found out from the names and from what is in them. */
+#include "data/tokenizer_file.h"
 
-#include "base/file.h"
-#include "base/memory.h"
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
 #include "base/status.h"
-#include "data/tokenizer.h"
+#include "data/characters.h"
 #include "data/utf8.h"
 
-#define FORMAT "gpipe tokenizer"
-
-enum { VERSION = 1, MAX_BYTES = 8 << 20 /* every code point takes less than 5 MB */ };
-
-/* The vocabulary as one text, in order; NULL when memory is out. Freed with gp_free. */
-static char *characters_text(const gp_tokenizer *tokenizer) {
-    char *text = gp_allocate_array((size_t)tokenizer->vocabulary + 1, 4);
-    size_t bytes = 0;
-    for (int32_t i = 0; text && i < tokenizer->vocabulary; i++)
-        bytes += gp_utf8_encode(tokenizer->codes[i], text + bytes);
-    return text;
-}
-
-static json_t *describe(const gp_tokenizer *tokenizer) {
-    json_t *object = json_pack("{s:s, s:i, s:s}", "format", FORMAT, "version", VERSION, "kind",
-                               gp_tokenizer_kind_name(tokenizer->kind));
-    if (!object || tokenizer->kind != GP_TOKENIZER_CHAR) return object;
-    char *characters = characters_text(tokenizer);
-    int failure = characters ? json_object_set_new(object, "characters", json_string(characters)) : -1;
-    gp_free(characters);
-    if (failure == 0) return object;
-    json_decref(object);
-    return NULL;
-}
+/* Room for the largest vocabularies there are (256,000 tokens and twice as many merges). */
+static const gp_json_limits limits = {(size_t)128 << 20, 32, 8 << 20};
 
 gp_status gp_tokenizer_save(const gp_tokenizer *tokenizer, const char *path) {
-    json_t *object = describe(tokenizer);
-    char *dumped = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    char *text = dumped ? gp_format_text("%s\n", dumped) : NULL;
+    char *text = tokenizer->table->describe(tokenizer);
     gp_status status = text ? gp_file_write_text(path, text)
                             : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for the vocabulary");
-    free(dumped); /* Jansson's */
     gp_free(text);
-    json_decref(object);
     return gp_error_within(status, "the tokenizer was not saved to '%s'", path);
 }
+
+/* ---- tokenizer.json ---- */
 
 static gp_status read_characters(gp_tokenizer **tokenizer, const json_t *value) {
     size_t bytes = json_string_length(value), count = 0;
@@ -66,39 +43,177 @@ static gp_status read_characters(gp_tokenizer **tokenizer, const json_t *value) 
     return status;
 }
 
-static gp_status read_object(gp_tokenizer **tokenizer, const json_t *object) {
-    const char *format = json_string_value(json_object_get(object, "format"));
+static gp_status read_own(gp_tokenizer **tokenizer, const json_t *object) {
     const json_t *version = json_object_get(object, "version");
-    const char *kind = json_string_value(json_object_get(object, "kind"));
-    if (!format || strcmp(format, FORMAT) != 0) return gp_error(GP_INVALID, "its \"format\" is not \"" FORMAT "\"");
-    if (!json_is_integer(version) || json_integer_value(version) != VERSION) {
-        return gp_error(GP_INVALID, "its \"version\" is not %d", VERSION);
+    const char *kind = gp_json_text(object, "kind", "");
+    if (strcmp(gp_json_text(object, "format", ""), GP_TOKENIZER_FORMAT) != 0) {
+        return gp_error(GP_INVALID, "its \"format\" is not \"" GP_TOKENIZER_FORMAT "\", and it has no \"model\"");
     }
-    if (kind && strcmp(kind, gp_tokenizer_kind_name(GP_TOKENIZER_BYTE)) == 0)
-        return gp_tokenizer_create_byte(tokenizer);
-    if (kind && strcmp(kind, gp_tokenizer_kind_name(GP_TOKENIZER_CHAR)) == 0) {
+    if (!json_is_integer(version) || json_integer_value(version) != GP_TOKENIZER_VERSION) {
+        return gp_error(GP_INVALID, "its \"version\" is not %d", GP_TOKENIZER_VERSION);
+    }
+    if (strcmp(kind, gp_tokenizer_kind_name(GP_TOKENIZER_BYTE)) == 0) return gp_tokenizer_create_byte(tokenizer);
+    if (strcmp(kind, gp_tokenizer_kind_name(GP_TOKENIZER_CHAR)) == 0) {
         return read_characters(tokenizer, json_object_get(object, "characters"));
     }
     return gp_error(GP_INVALID, "its \"kind\" is neither \"char\" nor \"byte\"");
 }
 
-static gp_status read_map(gp_tokenizer **tokenizer, const gp_file_map *map) {
-    if (map->bytes > MAX_BYTES) {
-        return gp_error(GP_INVALID, "it has %zu bytes: up to %d are accepted", map->bytes, (int)MAX_BYTES);
+/* The kind of a model that does not say it: older files leave it out. */
+static const char *model_type(const json_t *model) {
+    const char *type = gp_json_text(model, "type", "");
+    if (*type) return type;
+    return json_object_get(model, "merges")                     ? "BPE"
+           : json_object_get(model, "max_input_chars_per_word") ? "WordPiece"
+                                                                : "?";
+}
+
+static gp_status read_model(gp_tokenizer **tokenizer, const json_t *object, const gp_file_map *map) {
+    const char *type = model_type(json_object_get(object, "model"));
+    if (strcmp(type, "BPE") == 0) {
+        GP_TRY(gp_bpe_read_json(tokenizer, object));
+    } else if (strcmp(type, "WordPiece") == 0) {
+        GP_TRY(gp_wordpiece_read_json(tokenizer, object));
+    } else {
+        return gp_error(GP_INVALID, "its model is of the type \"%.32s\": BPE and WordPiece are accepted", type);
     }
-    json_error_t error;
-    json_t *object = json_loadb((const char *)map->data, map->bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!object) return gp_error(GP_INVALID, "it is not valid JSON: line %d: %s", error.line, error.text);
-    gp_status status = read_object(tokenizer, object);
+    char *source = gp_format_text("%.*s", (int)map->bytes, (const char *)map->data);
+    ((gp_subword *)*tokenizer)->source = source;
+    return source ? GP_OK : GP_OUT_OF_MEMORY;
+}
+
+static gp_status read_object(gp_tokenizer **tokenizer, const json_t *object, const gp_file_map *map) {
+    if (json_is_object(json_object_get(object, "model"))) return read_model(tokenizer, object, map);
+    return read_own(tokenizer, object);
+}
+
+static gp_status read_json(gp_tokenizer **tokenizer, const gp_file_map *map) {
+    json_t *object;
+    GP_TRY(gp_json_parse(&object, (const char *)map->data, map->bytes, &limits, "it"));
+    gp_status status = read_object(tokenizer, object, map);
     json_decref(object);
     return status;
 }
 
-gp_status gp_tokenizer_load(gp_tokenizer **tokenizer, const char *path) {
-    *tokenizer = NULL;
+static gp_status load_json(gp_tokenizer **tokenizer, const char *path) {
     gp_file_map map;
     GP_TRY(gp_file_map_open(&map, path));
-    gp_status status = read_map(tokenizer, &map);
+    gp_status status = read_json(tokenizer, &map);
     gp_file_map_close(&map);
     return gp_error_within(status, "'%s' is not a tokenizer file", path);
+}
+
+/* ---- vocab.json and merges.txt ---- */
+
+/* Parses a file that stands beside others; NULL without an error when there is none and it may be missing. */
+static gp_status parse_file(json_t **object, const char *path, bool may_be_missing) {
+    gp_file_map map;
+    *object = NULL;
+    if (may_be_missing && access(path, F_OK) != 0) return GP_OK;
+    GP_TRY(gp_file_map_open(&map, path));
+    gp_status status = gp_json_parse(object, (const char *)map.data, map.bytes, &limits, "it");
+    gp_file_map_close(&map);
+    return gp_error_within(status, "'%s' cannot be used", path);
+}
+
+static gp_status load_pair(gp_tokenizer **tokenizer, const char *vocabulary, const char *merges) {
+    json_t *object;
+    gp_file_map map = {0};
+    GP_TRY(parse_file(&object, vocabulary, false));
+    gp_status status = gp_file_map_open(&map, merges);
+    if (status == GP_OK) {
+        status = gp_error_within(gp_bpe_read_files(tokenizer, object, &map), "'%s' with '%s' is not a tokenizer",
+                                 vocabulary, merges);
+    }
+    gp_file_map_close(&map);
+    json_decref(object);
+    return status;
+}
+
+/* ---- vocab.txt ---- */
+
+static gp_status load_list(gp_tokenizer **tokenizer, const char *list, const char *config) {
+    json_t *object;
+    gp_file_map map = {0};
+    GP_TRY(parse_file(&object, config, true));
+    gp_status status = gp_file_map_open(&map, list);
+    if (status == GP_OK) {
+        status = gp_error_within(gp_wordpiece_read_list(tokenizer, &map, object), "'%s' is not a tokenizer file", list);
+    }
+    gp_file_map_close(&map);
+    json_decref(object);
+    return status;
+}
+
+/* ---- any of them ---- */
+
+typedef struct tokenizer_paths {
+    char *json, *vocabulary, *merges, *list, *config;
+} tokenizer_paths;
+
+static bool name_paths(tokenizer_paths *paths, const char *folder, int bytes) {
+    paths->json = gp_format_text("%.*s/tokenizer.json", bytes, folder);
+    paths->vocabulary = gp_format_text("%.*s/vocab.json", bytes, folder);
+    paths->merges = gp_format_text("%.*s/merges.txt", bytes, folder);
+    paths->list = gp_format_text("%.*s/vocab.txt", bytes, folder);
+    paths->config = gp_format_text("%.*s/tokenizer_config.json", bytes, folder);
+    return paths->json && paths->vocabulary && paths->merges && paths->list && paths->config;
+}
+
+static void free_paths(tokenizer_paths *paths) {
+    gp_free(paths->json);
+    gp_free(paths->vocabulary);
+    gp_free(paths->merges);
+    gp_free(paths->list);
+    gp_free(paths->config);
+}
+
+static bool is_there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+static gp_status load_folder(gp_tokenizer **tokenizer, const char *path, const tokenizer_paths *paths) {
+    if (is_there(paths->json)) return load_json(tokenizer, paths->json);
+    if (is_there(paths->vocabulary) || is_there(paths->merges))
+        return load_pair(tokenizer, paths->vocabulary, paths->merges);
+    if (is_there(paths->list)) return load_list(tokenizer, paths->list, paths->config);
+    return gp_error(GP_INVALID,
+                    "the folder '%s' has no tokenizer: tokenizer.json, vocab.json with merges.txt, or vocab.txt is "
+                    "accepted",
+                    path);
+}
+
+/* A file is known by its name; any other is taken for a tokenizer.json. */
+static gp_status load_file(gp_tokenizer **tokenizer, const char *path, const tokenizer_paths *paths) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(name);
+    if (strcmp(name, "vocab.json") == 0) return load_pair(tokenizer, path, paths->merges);
+    if (strcmp(name, "merges.txt") == 0) return load_pair(tokenizer, paths->vocabulary, path);
+    if (length > 4 && strcmp(name + length - 4, ".txt") == 0) return load_list(tokenizer, path, paths->config);
+    return load_json(tokenizer, path);
+}
+
+static gp_status load(gp_tokenizer **tokenizer, const char *path, const tokenizer_paths *beside) {
+    struct stat information;
+    if (stat(path, &information) != 0 || !S_ISDIR(information.st_mode)) return load_file(tokenizer, path, beside);
+    tokenizer_paths inside = {0};
+    gp_status status =
+        name_paths(&inside, path, (int)strlen(path)) ? load_folder(tokenizer, path, &inside) : GP_OUT_OF_MEMORY;
+    free_paths(&inside);
+    return status;
+}
+
+gp_status gp_tokenizer_load(gp_tokenizer **tokenizer, const char *path) {
+    const char *slash = strrchr(path, '/');
+    tokenizer_paths beside = {0};
+    *tokenizer = NULL;
+    gp_status status = GP_OUT_OF_MEMORY;
+    if (name_paths(&beside, slash ? path : ".", slash ? (int)(slash - path) : 1))
+        status = load(tokenizer, path, &beside);
+    free_paths(&beside);
+    if (status != GP_OK) {
+        gp_tokenizer_destroy(*tokenizer);
+        *tokenizer = NULL;
+    }
+    return status;
 }

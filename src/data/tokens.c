@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/characters.h"
 #include "data/utf8.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
@@ -30,12 +31,12 @@ static gp_status flush(id_buffer *buffer) {
     return gp_write_all(buffer->descriptor, buffer->bytes, used, buffer->name);
 }
 
-static gp_status encode_file(id_buffer *buffer, const gp_file_map *map, const gp_tokenizer *tokenizer,
+static gp_status encode_file(id_buffer *buffer, const gp_file_map *map, const gp_char_tokenizer *tokenizer,
                              size_t id_bytes) {
     for (size_t at = 0; at < map->bytes;) {
         uint32_t code = 0;
         size_t length = gp_utf8_decode(map->data + at, map->bytes - at, &code);
-        int32_t id = length > 0 ? gp_tokenizer_id(tokenizer, code) : -1;
+        int32_t id = length > 0 ? gp_char_tokenizer_id(tokenizer, code) : -1;
         if (id < 0) return gp_error(GP_INVALID, "the text was changed while it was read");
         uint16_t narrow = (uint16_t)id;
         memcpy(buffer->bytes + buffer->used, id_bytes == 2 ? (void *)&narrow : (void *)&id, id_bytes);
@@ -64,7 +65,7 @@ static gp_status encode_to(gp_tokens *tokens, const gp_corpus *corpus, const gp_
     buffer->name = name;
     gp_status status = GP_OK;
     for (size_t i = 0; i < corpus->count && status == GP_OK; i++)
-        status = encode_file(buffer, &corpus->files[i].map, tokenizer, tokens->id_bytes);
+        status = encode_file(buffer, &corpus->files[i].map, gp_char_tokenizer_of(tokenizer), tokens->id_bytes);
     if (status == GP_OK) status = flush(buffer);
     if (status == GP_OK) status = map_ids(tokens, descriptor, name);
     gp_free(buffer);
@@ -98,7 +99,7 @@ static gp_status encode(gp_tokens *tokens, const gp_corpus *corpus, const gp_tok
 /* Whether every character that occurs has an id. */
 static gp_status check_known(const gp_corpus *corpus, const gp_tokenizer *tokenizer, const gp_characters *characters) {
     for (uint32_t code = 0; code < GP_CODE_POINTS; code++) {
-        if (gp_characters_have(characters, code) && gp_tokenizer_id(tokenizer, code) < 0) {
+        if (gp_characters_have(characters, code) && gp_char_tokenizer_id(gp_char_tokenizer_of(tokenizer), code) < 0) {
             return gp_corpus_unknown_character(corpus, code, tokenizer->vocabulary);
         }
     }
@@ -110,15 +111,16 @@ gp_status gp_tokens_open(gp_tokens *tokens, const gp_corpus *corpus, const gp_to
     *tokens = (gp_tokens){.corpus = corpus, .count = (int64_t)corpus->bytes};
     for (int byte = 0; byte < 256; byte++)
         tokens->table[byte] = byte;
-    if (tokenizer->kind == GP_TOKENIZER_BYTE) return GP_OK;
+    if (gp_tokenizer_kind_of(tokenizer) == GP_TOKENIZER_BYTE) return GP_OK;
     GP_TRY(check_known(corpus, tokenizer, characters));
     tokens->count = characters->count;
     if (!characters->ascii) {
         tokens->id_bytes = tokenizer->vocabulary <= 65536 ? 2 : 4;
         return encode(tokens, corpus, tokenizer);
     }
+    const int32_t *ascii = gp_char_tokenizer_of(tokenizer)->ascii;
     for (int byte = 0; byte < 256; byte++) /* a byte that does not occur may have no id: 0 keeps the table in range */
-        tokens->table[byte] = byte < 128 && tokenizer->ascii[byte] >= 0 ? tokenizer->ascii[byte] : 0;
+        tokens->table[byte] = byte < 128 && ascii[byte] >= 0 ? ascii[byte] : 0;
     return GP_OK;
 }
 
