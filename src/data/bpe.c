@@ -9,24 +9,23 @@
 
 /* ---- bytes and the characters that stand for them ---- */
 
-static bool stands_for_itself(unsigned char byte) {
-    return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
-}
+/* The bytes that do not stand for themselves: controls and the blank, what lies above ASCII up to the no-break space,
+ * and the soft hyphen. The n-th of them stands for U+0100 + n. */
+enum { FIRST_SYMBOL = 0x100, LOW = 0x21, MIDDLE = 0x7F, MIDDLE_END = 0xA1, HYPHEN = 0xAD };
+enum { LOWS = LOW, MIDDLES = MIDDLE_END - MIDDLE };
 
 uint32_t gp_byte_symbol(unsigned char byte) {
-    if (stands_for_itself(byte)) return byte;
-    uint32_t symbol = 256;
-    for (unsigned char b = 0; b < byte; b++)
-        symbol += !stands_for_itself(b);
-    return symbol;
+    if (byte < LOW) return FIRST_SYMBOL + byte;
+    if (byte >= MIDDLE && byte < MIDDLE_END) return (uint32_t)FIRST_SYMBOL + LOWS + (byte - MIDDLE);
+    return byte == HYPHEN ? FIRST_SYMBOL + LOWS + MIDDLES : byte;
 }
 
 int gp_symbol_byte(uint32_t symbol) {
-    if (symbol < 256) return stands_for_itself((unsigned char)symbol) ? (int)symbol : -1;
-    for (int byte = 0; symbol < 256 + 68 && byte < 256; byte++) {
-        if (gp_byte_symbol((unsigned char)byte) == symbol) return byte;
-    }
-    return -1;
+    uint32_t number = symbol - FIRST_SYMBOL;
+    if (symbol < FIRST_SYMBOL) return gp_byte_symbol((unsigned char)symbol) == symbol ? (int)symbol : -1;
+    if (number < LOWS) return (int)number;
+    if (number < LOWS + MIDDLES) return (int)(MIDDLE + number - LOWS);
+    return number == LOWS + MIDDLES ? HYPHEN : -1;
 }
 
 /* ---- words met before ---- */
