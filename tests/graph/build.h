@@ -61,4 +61,34 @@ static inline void node_names(const gp_graph *graph, const int32_t *nodes, size_
     }
 }
 
+/* The type of an output of the node that made `value`. */
+static inline void assert_output(gp_value value, int position, const char *expected) {
+    const gp_graph *g = value.graph;
+    const gp_node *node = &g->nodes[g->values[value.index].node];
+    assert_true(position < node->output_count);
+    assert_type((gp_value){value.graph, node->outputs[position]}, expected);
+}
+
+static inline double flops_of(gp_value value) {
+    return gp_node_flops(value.graph, value.graph->values[value.index].node);
+}
+
+/* Expects that `value` was refused with a message that begins with "op: " and has both types; then forgets the error.
+ */
+static inline void assert_refused(gp_value value, const char *op, const char *first, const char *second) {
+    gp_graph *g = value.graph;
+    assert_non_null(g);
+    assert_false(gp_value_valid(value));
+    assert_int_equal(gp_graph_status(g), GP_INVALID);
+    const char *message = gp_error_message();
+    size_t length = strlen(op);
+    bool good = strncmp(message, op, length) == 0 && message[length] == ':' && strstr(message, first) &&
+                (!second || strstr(message, second));
+    if (!good) print_message("%s, %s, %s: %s\n", op, first, second ? second : "", message);
+    assert_true(good);
+    gp_free(g->error);
+    g->error = NULL;
+    g->status = GP_OK;
+}
+
 #endif

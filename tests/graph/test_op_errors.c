@@ -13,24 +13,6 @@ static int end(void **state) {
     return 0;
 }
 
-/* Expects that `value` was refused with a message that begins with "op: " and has both types; then forgets the error.
- */
-static void assert_refused(gp_value value, const char *op, const char *first, const char *second) {
-    gp_graph *g = value.graph;
-    assert_non_null(g);
-    assert_false(gp_value_valid(value));
-    assert_int_equal(gp_graph_status(g), GP_INVALID);
-    const char *message = gp_error_message();
-    size_t length = strlen(op);
-    bool good = strncmp(message, op, length) == 0 && message[length] == ':' && strstr(message, first) &&
-                (!second || strstr(message, second));
-    if (!good) print_message("%s, %s, %s: %s\n", op, first, second ? second : "", message);
-    assert_true(good);
-    gp_free(g->error);
-    g->error = NULL;
-    g->status = GP_OK;
-}
-
 static void test_linear(void **state) {
     gp_graph *g = *state;
     static const char *const bad[][3] = {

@@ -11,18 +11,6 @@ static int end(void **state) {
     return 0;
 }
 
-/* The type of an output of the node that made `value`. */
-static void assert_output(gp_value value, int position, const char *expected) {
-    const gp_graph *g = value.graph;
-    const gp_node *node = &g->nodes[g->values[value.index].node];
-    assert_true(position < node->output_count);
-    assert_type((gp_value){value.graph, node->outputs[position]}, expected);
-}
-
-static double flops_of(gp_value value) {
-    return gp_node_flops(value.graph, value.graph->values[value.index].node);
-}
-
 static void test_linear(void **state) {
     gp_graph *g = *state;
     gp_value w = parameter(g, "f32[5,8]"), b = parameter(g, "f32[5]");
