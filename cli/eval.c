@@ -34,7 +34,7 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
     gp_status status = cli_given_choice(arguments, "split", "train|validation", &split);
     if (status != GP_OK) return status;
-    int64_t tokens = gp_dataset_tokens(session->dataset, (gp_split)split);
+    int64_t tokens = gp_dataset_count(session->dataset, (gp_split)split);
     if (tokens < 2)
         return gp_error(GP_INVALID, "there is no %s split: data.validation is %g", split ? "validation" : "train",
                         session->config.settings.data.validation);

@@ -9,17 +9,17 @@ static gp_status write_gradients(cli_session *session, const char *path) {
     const cli_settings *s = &session->config.settings;
     gp_pipeline_options pipeline;
     gp_optimizer_options optimizer;
-    cli_batch batch = {0};
+    gp_batch batch = {0};
     cli_config_pipeline(&session->config, &pipeline);
     cli_config_optimizer(&session->config, &optimizer);
     gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer, s->train.steps);
-    if (status == GP_OK) status = cli_batch_create(&batch, session->dataset, s->train.batch);
+    if (status == GP_OK) status = gp_batch_create(&batch, session->dataset, s->train.batch);
     if (status == GP_OK)
-        status = gp_dataset_sample(session->dataset, GP_SPLIT_TRAIN, (uint64_t)s->train.seed, 0, 0, s->train.batch,
-                                   &batch.inputs, &batch.targets);
+        status =
+            gp_dataset_sample(session->dataset, GP_SPLIT_TRAIN, (uint64_t)s->train.seed, 0, 0, s->train.batch, &batch);
     if (status == GP_OK)
-        status = gp_trainer_save_gradients(session->trainer, &batch.inputs, &batch.targets, NULL, path);
-    cli_batch_destroy(&batch);
+        status = gp_trainer_save_gradients(session->trainer, &batch.inputs, &batch.targets, &batch.weights, path);
+    gp_batch_destroy(&batch);
     return status;
 }
 

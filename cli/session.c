@@ -7,29 +7,6 @@
 
 #include "commands.h"
 
-/* ---- batches ---- */
-
-static gp_type batch_of(gp_type sample, int64_t samples) {
-    gp_type type = {.dtype = sample.dtype, .shape = {.rank = sample.shape.rank + 1, .dims = {samples}}};
-    for (int d = 0; d < sample.shape.rank && d + 1 < GP_MAX_RANK; d++)
-        type.shape.dims[d + 1] = sample.shape.dims[d];
-    return type;
-}
-
-gp_status cli_batch_create(cli_batch *batch, const gp_dataset *dataset, int64_t samples) {
-    memset(batch, 0, sizeof *batch);
-    gp_status status = gp_tensor_create(&batch->inputs, batch_of(gp_dataset_input_type(dataset), samples));
-    if (status != GP_OK) return status;
-    return gp_tensor_create(&batch->targets, batch_of(gp_dataset_target_type(dataset), samples));
-}
-
-void cli_batch_destroy(cli_batch *batch) {
-    gp_tensor_destroy(&batch->inputs);
-    gp_tensor_destroy(&batch->targets);
-}
-
-/* ---- sessions ---- */
-
 /* Whether inputs and targets of the model are what the data gives. */
 static gp_status check_types(const cli_session *session) {
     gp_type input = gp_model_input_type(session->model), target = gp_model_target_type(session->model);

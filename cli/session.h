@@ -27,13 +27,6 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch);
 void cli_session_close(cli_session *session);
 
-/* One mini-batch in host memory; accepts zeroed tensors when destroyed. */
-typedef struct cli_batch {
-    gp_tensor inputs, targets;
-} cli_batch;
-gp_status cli_batch_create(cli_batch *batch, const gp_dataset *dataset, int64_t samples);
-void cli_batch_destroy(cli_batch *batch);
-
 /* A text from the library to stdout, freed. */
 gp_status cli_print_text(char *text);
 

@@ -4,6 +4,7 @@
 #ifndef GPIPE_DATA_H
 #define GPIPE_DATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -123,27 +124,42 @@ GP_API const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset);
 /* Types of one sample, without the leading dimension of the batch: i32[context] and i32[context] for text. */
 GP_API gp_type gp_dataset_input_type(const gp_dataset *dataset);
 GP_API gp_type gp_dataset_target_type(const gp_dataset *dataset);
+/* Whether every target comes with a weight, f32 in the shape of the targets. */
+GP_API bool gp_dataset_weighted(const gp_dataset *dataset);
 
-/* Tokens in a split. */
-GP_API int64_t gp_dataset_tokens(const gp_dataset *dataset, gp_split split);
+/* What the targets are, counted: "tokens", "images". */
+GP_API const char *gp_dataset_unit(const gp_dataset *dataset);
+/* How many of them are in a split. */
+GP_API int64_t gp_dataset_count(const gp_dataset *dataset, gp_split split);
 
-/* Writes samples `first_sample` to `first_sample + count` (numbered within the mini-batch) of step `step` to inputs and
- * targets, i32[count, context] each. A pure function of its arguments: thread-safe, allocates nothing. Ids are
- * below the vocabulary and no target is ignored.
- * Errors: GP_INVALID when a tensor has another type or the split is shorter than a window. */
+/* A mini-batch in host memory, the batch first; weights: no memory when there are none. */
+typedef struct gp_batch {
+    gp_tensor inputs, targets, weights;
+} gp_batch;
+
+/* Memory for `samples` samples of a dataset. Errors: GP_INVALID, GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_batch_create(gp_batch *batch, const gp_dataset *dataset, int64_t samples);
+GP_API void gp_batch_destroy(gp_batch *batch); /* accepts a zeroed struct */
+/* Says that the first `samples` of those that the batch was created for are there. */
+GP_API void gp_batch_resize(gp_batch *batch, int64_t samples);
+
+/* Writes samples `first_sample` to `first_sample + count` (numbered within the mini-batch) of step `step` into a batch
+ * of `count`. Inputs without memory are not wanted and not made; targets and weights likewise, both or neither. A pure
+ * function of its arguments: thread-safe. For text, ids are below the vocabulary and no target is ignored.
+ * Errors: GP_INVALID when a tensor has another type, the split has no sample, a file of the data cannot be understood;
+ * GP_IO, GP_OUT_OF_MEMORY. */
 GP_API gp_status gp_dataset_sample(const gp_dataset *dataset, gp_split split, uint64_t seed, int64_t step,
-                                   int64_t first_sample, int64_t count, gp_tensor *inputs, gp_tensor *targets);
+                                   int64_t first_sample, int64_t count, gp_batch *batch);
 
-/* For evaluation: the number of windows, without overlap, in which every token of the split but the first is a target
- * exactly once. */
+/* For evaluation: the number of windows. For text: windows without overlap, in which every token of the split but the
+ * first is a target exactly once. For images: one each. */
 GP_API int64_t gp_dataset_windows(const gp_dataset *dataset, gp_split split);
 
-/* Writes windows `first` to `first + count`. Past the end of the split (the rest of the last window, and whole windows
- * beyond it) inputs are 0 and targets GP_IGNORED_TARGET, so that any batch can be filled and the loss over a split is
- * that of its tokens. Thread-safe, allocates nothing. Errors: GP_INVALID when a tensor has another type or a number is
- * negative. */
+/* Writes windows `first` to `first + count` into a batch of `count`, without augmentation. Past the end of the split
+ * (the rest of the last window, and whole windows beyond it) inputs are 0 and targets GP_IGNORED_TARGET, so that any
+ * batch can be filled and the loss over a split is that of its targets. Thread-safe; errors as gp_dataset_sample. */
 GP_API gp_status gp_dataset_window(const gp_dataset *dataset, gp_split split, int64_t first, int64_t count,
-                                   gp_tensor *inputs, gp_tensor *targets);
+                                   gp_batch *batch);
 
 #ifdef __cplusplus
 }

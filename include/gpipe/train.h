@@ -152,8 +152,8 @@ typedef struct gp_step_metrics {
     const char *fault;
 } gp_step_metrics;
 
-/* One step on a mini-batch of host tensors, batch first (at most pipeline.batch samples). `weights` may be NULL. A loss
- * that is not finite is GP_OK with metrics->finite false. */
+/* One step on a mini-batch of host tensors, batch first (at most pipeline.batch samples). `weights` may be NULL or
+ * without memory. A loss that is not finite is GP_OK with metrics->finite false. */
 GP_API gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
                                  const gp_tensor *weights, gp_step_metrics *metrics);
 /* Loss without dropout and gradients (at most pipeline.batch samples): adds the sum to *loss_sum and what it is divided

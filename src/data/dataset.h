@@ -1,29 +1,38 @@
-/* The table of functions behind gp_dataset: text now, images beside it later. */
+/* The table of functions behind gp_dataset: one implementation for each kind of data. */
 #ifndef GP_DATA_DATASET_H
 #define GP_DATA_DATASET_H
 
 #include "gpipe/data.h"
 
-/* All but `destroy` are called from any number of threads at once, allocate nothing and keep nothing. */
-typedef struct gp_dataset_class {
-    const char *name;
+/* Which samples are wanted, all of one split. Evaluation has no steps and nothing random: samples are windows. */
+typedef struct gp_request {
+    gp_split split;
+    bool evaluation;
+    uint64_t seed;
+    int64_t step;         /* of training */
+    int64_t first, count; /* within the mini-batch of the step; windows when evaluating */
+} gp_request;
 
-    /* Frees the dataset, also a half-built one. */
+/* All but `destroy` are called from any number of threads at once and give the same answer to all, whatever was asked
+ * before: a sample is a pure function of the request and its number. */
+typedef struct gp_dataset_class {
+    const char *name; /* for instance "text" */
+    const char *unit; /* what gp_dataset_count counts, plural */
+    /* Whether a sample takes long enough (decoding) for threads of its own. */
+    bool slow;
+
+    /* Required. Frees the dataset, also a half-built one. */
     void (*destroy)(gp_dataset *dataset);
 
-    /* Tokens (or whatever is counted) in a split. */
-    int64_t (*tokens)(const gp_dataset *dataset, gp_split split);
+    /* Required. Of a split; 0 when there is no such split. */
+    int64_t (*count)(const gp_dataset *dataset, gp_split split);
 
-    /* As gp_dataset_sample; types and signs are checked already. */
-    gp_status (*sample)(const gp_dataset *dataset, gp_split split, uint64_t seed, int64_t step, int64_t first_sample,
-                        int64_t count, gp_tensor *inputs, gp_tensor *targets);
-
-    /* As gp_dataset_windows. */
+    /* Required. For evaluation; 0 when there is no such split. */
     int64_t (*windows)(const gp_dataset *dataset, gp_split split);
 
-    /* As gp_dataset_window; types and signs are checked already. */
-    gp_status (*window)(const gp_dataset *dataset, gp_split split, int64_t first, int64_t count, gp_tensor *inputs,
-                        gp_tensor *targets);
+    /* Required. Writes the samples; what has no memory in the batch is not wanted. Types and signs are checked already;
+     * `count` may be 0. Keeps nothing of the batch. Errors: those of gp_dataset_sample. */
+    gp_status (*read)(const gp_dataset *dataset, const gp_request *request, gp_batch *batch);
 } gp_dataset_class;
 
 /* What every dataset starts with. */
@@ -31,7 +40,11 @@ struct gp_dataset {
     const gp_dataset_class *table;
     gp_type input_type;
     gp_type target_type;
+    bool weighted;
     const gp_tokenizer *tokenizer; /* NULL: none */
 };
+
+/* The public functions gp_dataset_sample and gp_dataset_window in one. */
+gp_status gp_dataset_read(const gp_dataset *dataset, const gp_request *request, gp_batch *batch);
 
 #endif

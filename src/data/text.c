@@ -79,19 +79,26 @@ static gp_status check_sample(const text_dataset *text, gp_split split, int64_t 
     return GP_OK;
 }
 
-static gp_status text_sample(const gp_dataset *dataset, gp_split split, uint64_t seed, int64_t step,
-                             int64_t first_sample, int64_t count, gp_tensor *inputs, gp_tensor *targets) {
-    const text_dataset *text = text_of(dataset);
-    int64_t tokens = text_tokens(dataset, split), context = text->context;
-    GP_TRY(check_sample(text, split, step, first_sample + count, tokens));
-    int32_t *input = inputs->data, *target = targets->data;
-    for (int64_t i = 0; i < count; i++, input += context, target += context) {
+/* Ids `first` to `first + count`, where they are wanted. */
+static void read_ids(const text_dataset *text, int64_t first, int64_t count, int32_t *out) {
+    if (out) gp_tokens_read(&text->tokens, first, count, out);
+}
+
+static int32_t *row(const gp_tensor *tensor, int64_t sample, int64_t context) {
+    return tensor->data ? (int32_t *)tensor->data + sample * context : NULL;
+}
+
+static gp_status read_samples(const text_dataset *text, const gp_request *request, gp_batch *batch) {
+    int64_t tokens = text_tokens(&text->dataset, request->split), context = text->context;
+    GP_TRY(check_sample(text, request->split, request->step, request->first + request->count, tokens));
+    for (int64_t i = 0; i < request->count; i++) {
+        int64_t sample = request->first + i;
         int64_t start = text->sampling == GP_SAMPLING_RANDOM
-                            ? random_start(text, split, seed, step, first_sample + i, tokens)
-                            : sequential_start(text, step, first_sample + i, tokens);
-        start += split_begin(text, split);
-        gp_tokens_read(&text->tokens, start, context, input);
-        gp_tokens_read(&text->tokens, start + 1, context, target);
+                            ? random_start(text, request->split, request->seed, request->step, sample, tokens)
+                            : sequential_start(text, request->step, sample, tokens);
+        start += split_begin(text, request->split);
+        read_ids(text, start, context, row(&batch->inputs, i, context));
+        read_ids(text, start + 1, context, row(&batch->targets, i, context));
     }
     return GP_OK;
 }
@@ -101,38 +108,41 @@ static int64_t text_windows(const gp_dataset *dataset, gp_split split) {
     return tokens < 2 ? 0 : (tokens - 2) / context + 1;
 }
 
+static void pad(int32_t *out, int64_t from, int64_t to, int32_t value) {
+    for (int64_t i = from; out && i < to; i++)
+        out[i] = value;
+}
+
 /* One window of the evaluation; what lies past the end of the split is padding. */
 static void read_window(const text_dataset *text, gp_split split, int64_t window, int32_t *input, int32_t *target) {
     int64_t context = text->context, tokens = text_tokens(&text->dataset, split), there = 0;
     if (window < text_windows(&text->dataset, split)) {
         int64_t start = window * context, left = tokens - 1 - start;
         there = left < context ? left : context;
-        gp_tokens_read(&text->tokens, split_begin(text, split) + start, there, input);
-        gp_tokens_read(&text->tokens, split_begin(text, split) + start + 1, there, target);
+        read_ids(text, split_begin(text, split) + start, there, input);
+        read_ids(text, split_begin(text, split) + start + 1, there, target);
     }
-    for (int64_t i = there; i < context; i++) {
-        input[i] = 0;
-        target[i] = GP_IGNORED_TARGET;
-    }
+    pad(input, there, context, 0);
+    pad(target, there, context, GP_IGNORED_TARGET);
 }
 
-static gp_status text_window(const gp_dataset *dataset, gp_split split, int64_t first, int64_t count, gp_tensor *inputs,
-                             gp_tensor *targets) {
+static gp_status text_read(const gp_dataset *dataset, const gp_request *request, gp_batch *batch) {
     const text_dataset *text = text_of(dataset);
-    for (int64_t i = 0; i < count; i++) {
-        read_window(text, split, first + i, (int32_t *)inputs->data + i * text->context,
-                    (int32_t *)targets->data + i * text->context);
+    if (!request->evaluation) return read_samples(text, request, batch);
+    for (int64_t i = 0; i < request->count; i++) {
+        read_window(text, request->split, request->first + i, row(&batch->inputs, i, text->context),
+                    row(&batch->targets, i, text->context));
     }
     return GP_OK;
 }
 
 static const gp_dataset_class text_class = {
     .name = "text",
+    .unit = "tokens",
     .destroy = text_destroy,
-    .tokens = text_tokens,
-    .sample = text_sample,
+    .count = text_tokens,
     .windows = text_windows,
-    .window = text_window,
+    .read = text_read,
 };
 
 static gp_status check_options(const gp_text_options *options) {

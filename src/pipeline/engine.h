@@ -11,6 +11,7 @@
 #define GP_PIPELINE_ENGINE_H
 
 #include "device/device.h"
+#include "gpipe/data.h"
 #include "gpipe/pipeline.h"
 #include "layers/model.h"
 
@@ -84,11 +85,6 @@ gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *va
  * by nothing but gp_engine_write_state and a step that made its update. */
 gp_status gp_engine_write_state(gp_engine *engine, size_t state, const float *values);
 gp_status gp_engine_read_state(gp_engine *engine, size_t state, float *values);
-
-/* A mini-batch in host memory: inputs and targets with the batch first; weights: data NULL for none. Not changed. */
-typedef struct gp_batch {
-    gp_tensor inputs, targets, weights;
-} gp_batch;
 
 typedef struct gp_step_options {
     uint32_t step;

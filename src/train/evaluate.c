@@ -1,7 +1,5 @@
 /* Evaluation through the same stages as training, without dropout. */
 #include "base/status.h"
-#include "tensor/batched.h"
-#include "train/batch.h"
 #include "train/trainer.h"
 
 gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
@@ -19,19 +17,6 @@ gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_te
     return gp_engine_forward(trainer->engine, inputs, outputs);
 }
 
-gp_status gp_batch_create(gp_batch *batch, const gp_dataset *dataset, int64_t samples) {
-    *batch = (gp_batch){0};
-    GP_TRY(gp_tensor_create(&batch->inputs, gp_type_with_batch(gp_dataset_input_type(dataset), samples)));
-    gp_status status = gp_tensor_create(&batch->targets, gp_type_with_batch(gp_dataset_target_type(dataset), samples));
-    if (status != GP_OK) gp_tensor_destroy(&batch->inputs);
-    return status;
-}
-
-void gp_batch_destroy(gp_batch *batch) {
-    gp_tensor_destroy(&batch->inputs);
-    gp_tensor_destroy(&batch->targets);
-}
-
 gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
                                     double *loss) {
     int64_t windows = gp_dataset_windows(dataset, split), batch_size = trainer->layout.engine.batch;
@@ -44,10 +29,10 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     GP_TRY(gp_batch_create(&batch, dataset, batch_size));
     for (int64_t first = 0; status == GP_OK && first < windows; first += batch_size) {
         int64_t count = windows - first < batch_size ? windows - first : batch_size;
-        batch.inputs.type.shape.dims[0] = count;
-        batch.targets.type.shape.dims[0] = count;
-        status = gp_dataset_window(dataset, split, first, count, &batch.inputs, &batch.targets);
-        if (status == GP_OK) status = gp_trainer_evaluate(trainer, &batch.inputs, &batch.targets, NULL, &sum, &weight);
+        gp_batch_resize(&batch, count);
+        status = gp_dataset_window(dataset, split, first, count, &batch);
+        if (status == GP_OK)
+            status = gp_trainer_evaluate(trainer, &batch.inputs, &batch.targets, &batch.weights, &sum, &weight);
     }
     gp_batch_destroy(&batch);
     if (status == GP_OK) *loss = weight > 0 ? sum / weight : 0;

@@ -3,7 +3,6 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "train/batch.h"
 #include "train/run_directory.h"
 #include "train/trainer.h"
 
@@ -49,9 +48,8 @@ static gp_status check_finite(const run_state *run, const gp_step_metrics *metri
 static gp_status one_step(run_state *run, int64_t index, bool *more) {
     int64_t samples = run->batch.inputs.type.shape.dims[0];
     gp_step_metrics metrics = {0};
-    GP_TRY(gp_dataset_sample(run->dataset, GP_SPLIT_TRAIN, run->options->seed, index, 0, samples, &run->batch.inputs,
-                             &run->batch.targets));
-    GP_TRY(gp_trainer_step(run->trainer, &run->batch.inputs, &run->batch.targets, NULL, &metrics));
+    GP_TRY(gp_dataset_sample(run->dataset, GP_SPLIT_TRAIN, run->options->seed, index, 0, samples, &run->batch));
+    GP_TRY(gp_trainer_step(run->trainer, &run->batch.inputs, &run->batch.targets, &run->batch.weights, &metrics));
     int64_t every = run->options->eval_every;
     bool last = index + 1 == run->steps;
     gp_status finite = check_finite(run, &metrics);

@@ -110,7 +110,7 @@ gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs
         add_tensor(&file, "inputs", inputs);
         add_tensor(&file, "targets", targets);
         add_tensor(&file, "loss", &loss_tensor);
-        if (weights) add_tensor(&file, "weights", weights);
+        if (batch.weights.data) add_tensor(&file, "weights", weights);
         status = gp_safetensors_write(path, file.entries, file.count, NULL, 0);
     }
     weights_file_destroy(&file);

@@ -5,25 +5,19 @@
 #include "base/thread.h"
 #include "gpipe/data.h"
 
-/* A dataset with tensors for `count` samples. */
 typedef struct batch {
-    gp_tensor inputs;
-    gp_tensor targets;
+    gp_batch all;
     int64_t context;
 } batch;
 
 static batch batch_create(const gp_dataset *dataset, int64_t count) {
-    gp_type type = gp_dataset_input_type(dataset);
-    batch b = {.context = type.shape.dims[0]};
-    type.shape = gp_shape_of(2, (int64_t[]){count, b.context});
-    assert_int_equal(gp_tensor_create(&b.inputs, type), GP_OK);
-    assert_int_equal(gp_tensor_create(&b.targets, type), GP_OK);
+    batch b = {.context = gp_dataset_input_type(dataset).shape.dims[0]};
+    assert_int_equal(gp_batch_create(&b.all, dataset, count), GP_OK);
     return b;
 }
 
 static void batch_destroy(batch *b) {
-    gp_tensor_destroy(&b->inputs);
-    gp_tensor_destroy(&b->targets);
+    gp_batch_destroy(&b->all);
 }
 
 static const int32_t *row(const gp_tensor *tensor, int64_t i) {
@@ -60,8 +54,8 @@ static void test_counts(void **state) {
     for (int kind = 0; kind < 2; kind++) {
         gp_dataset *dataset = create(&(gp_text_options){
             .text = pattern, .tokenizer_kind = (gp_tokenizer_kind)kind, .validation = 0.1, .context = 8});
-        assert_int_equal(gp_dataset_tokens(dataset, GP_SPLIT_TRAIN), 2700);
-        assert_int_equal(gp_dataset_tokens(dataset, GP_SPLIT_VALIDATION), 300);
+        assert_int_equal(gp_dataset_count(dataset, GP_SPLIT_TRAIN), 2700);
+        assert_int_equal(gp_dataset_count(dataset, GP_SPLIT_VALIDATION), 300);
         assert_int_equal(gp_tokenizer_vocabulary(gp_dataset_tokenizer(dataset)), kind == GP_TOKENIZER_CHAR ? 16 : 256);
         assert_int_equal(gp_dataset_windows(dataset, GP_SPLIT_TRAIN), 338);     /* ceil(2699 / 8) */
         assert_int_equal(gp_dataset_windows(dataset, GP_SPLIT_VALIDATION), 38); /* ceil(299 / 8) */
@@ -72,13 +66,13 @@ static void test_counts(void **state) {
 
 /* Walks the windows of a split and checks that the targets, decoded, are the split without its first character. */
 static void check_coverage(const gp_dataset *dataset, gp_split split, const char *expected, size_t bytes) {
-    int64_t windows = gp_dataset_windows(dataset, split), covered = 0, tokens = gp_dataset_tokens(dataset, split);
+    int64_t windows = gp_dataset_windows(dataset, split), covered = 0, tokens = gp_dataset_count(dataset, split);
     assert_true((windows - 1) * gp_dataset_input_type(dataset).shape.dims[0] < tokens - 1);
     batch b = batch_create(dataset, 3);
     int32_t *targets = gp_allocate_array((size_t)tokens, sizeof *targets);
     for (int64_t first = 0; first < windows + 3; first += 3) {
-        assert_int_equal(gp_dataset_window(dataset, split, first, 3, &b.inputs, &b.targets), GP_OK);
-        const int32_t *input = b.inputs.data, *target = b.targets.data;
+        assert_int_equal(gp_dataset_window(dataset, split, first, 3, &b.all), GP_OK);
+        const int32_t *input = b.all.inputs.data, *target = b.all.targets.data;
         for (int64_t i = 0; i < 3 * b.context; i++) {
             if (covered == tokens - 1) {
                 assert_int_equal(input[i], 0);
@@ -117,8 +111,8 @@ static void test_evaluation_covers_the_split(void **state) {
         const char *path = temporary_write_text(*state, "text", joined);
         for (int64_t context = 1; context <= 12; context++) {
             gp_dataset *dataset = create(&(gp_text_options){.text = path, .validation = 0.5, .context = context});
-            assert_int_equal(gp_dataset_tokens(dataset, GP_SPLIT_TRAIN), texts[i].train_tokens);
-            assert_int_equal(gp_dataset_tokens(dataset, GP_SPLIT_VALIDATION), texts[i].train_tokens);
+            assert_int_equal(gp_dataset_count(dataset, GP_SPLIT_TRAIN), texts[i].train_tokens);
+            assert_int_equal(gp_dataset_count(dataset, GP_SPLIT_VALIDATION), texts[i].train_tokens);
             /* The first character of either half takes one byte, and is no target. */
             check_coverage(dataset, GP_SPLIT_TRAIN, texts[i].train + 1, strlen(texts[i].train) - 1);
             check_coverage(dataset, GP_SPLIT_VALIDATION, texts[i].validation + 1, strlen(texts[i].validation) - 1);
@@ -152,25 +146,24 @@ static void test_random_windows(void **state) {
         int64_t least = INT64_MAX, most = -1;
         double sum = 0;
         for (int64_t step = 0; step < STEPS; step++) {
-            assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, step, 0, COUNT, &b.inputs, &b.targets),
-                             GP_OK);
+            assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, step, 0, COUNT, &b.all), GP_OK);
             for (int64_t i = 0; i < COUNT; i++) {
-                int64_t place = place_of(row(&b.inputs, i), lowest);
+                int64_t place = place_of(row(&b.all.inputs, i), lowest);
                 assert_true(place >= 0 && place + CONTEXT < 2700);
                 least = place < least ? place : least;
                 most = place > most ? place : most;
                 sum += (double)place;
                 for (int64_t j = 0; j + 1 < CONTEXT; j++)
-                    assert_int_equal(row(&b.inputs, i)[j + 1], row(&b.targets, i)[j]);
+                    assert_int_equal(row(&b.all.inputs, i)[j + 1], row(&b.all.targets, i)[j]);
             }
         }
         /* All starts 0 to 2690 are possible; 6400 draws have a mean within five standard errors. */
         assert_true(least < 20 && most > 2670);
         double mean = sum / (STEPS * COUNT), error = 2691 / 3.4641 / 80;
         assert_true(mean > 1345 - 5 * error && mean < 1345 + 5 * error);
-        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_VALIDATION, 1, 0, 0, COUNT, &b.inputs, &b.targets), GP_OK);
+        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_VALIDATION, 1, 0, 0, COUNT, &b.all), GP_OK);
         for (int64_t i = 0; i < COUNT; i++)
-            assert_true(place_of(row(&b.inputs, i), lowest) >= 2700);
+            assert_true(place_of(row(&b.all.inputs, i), lowest) >= 2700);
         batch_destroy(&b);
         gp_dataset_destroy(dataset);
     }
@@ -183,9 +176,9 @@ static void test_ends_are_reached(void **state) {
         gp_dataset *dataset = create(&(gp_text_options){.text = path, .context = context});
         batch b = batch_create(dataset, 64);
         int seen[4] = {0};
-        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 3, 5, 0, 64, &b.inputs, &b.targets), GP_OK);
+        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 3, 5, 0, 64, &b.all), GP_OK);
         for (int64_t i = 0; i < 64; i++)
-            seen[row(&b.inputs, i)[0]]++;
+            seen[row(&b.all.inputs, i)[0]]++;
         assert_true(seen[0] > 0);
         assert_int_equal(seen[1] > 0, context == 2);
         assert_int_equal(seen[2], 0);
@@ -198,21 +191,20 @@ static void test_ends_are_reached(void **state) {
 static void test_samples_are_counted(void **state) {
     gp_dataset *dataset = create(&(gp_text_options){.text = write_counter(*state), .validation = 0.1, .context = 16});
     batch all = batch_create(dataset, 7), one = batch_create(dataset, 1), other = batch_create(dataset, 7);
-    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 9, 3, 0, 7, &all.inputs, &all.targets), GP_OK);
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 9, 3, 0, 7, &all.all), GP_OK);
     for (int64_t i = 6; i >= 0; i--) {
-        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 9, 3, i, 1, &one.inputs, &one.targets), GP_OK);
-        assert_memory_equal(one.inputs.data, row(&all.inputs, i), 16 * 4);
-        assert_memory_equal(one.targets.data, row(&all.targets, i), 16 * 4);
+        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 9, 3, i, 1, &one.all), GP_OK);
+        assert_memory_equal(one.all.inputs.data, row(&all.all.inputs, i), 16 * 4);
+        assert_memory_equal(one.all.targets.data, row(&all.all.targets, i), 16 * 4);
     }
     const struct {
         uint64_t seed;
         int64_t step;
     } others[] = {{10, 3}, {9, 4}, {9, 3 + (1LL << 32)}, {9 + (1ULL << 32), 3}};
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, others[i].seed, others[i].step, 0, 7, &other.inputs,
-                                           &other.targets),
+        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, others[i].seed, others[i].step, 0, 7, &other.all),
                          GP_OK);
-        assert_true(memcmp(other.inputs.data, all.inputs.data, gp_type_bytes(all.inputs.type)) != 0);
+        assert_true(memcmp(other.all.inputs.data, all.all.inputs.data, gp_type_bytes(all.all.inputs.type)) != 0);
     }
     batch_destroy(&all);
     batch_destroy(&one);
@@ -229,13 +221,11 @@ static void test_sequential(void **state) {
     batch b = batch_create(dataset, 2);
     /* 3000 tokens have 29 whole windows with their targets. */
     for (int64_t number = 0; number < 80; number += 2) {
-        assert_int_equal(
-            gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, number / 4, number % 4, 2, &b.inputs, &b.targets), GP_OK);
-        assert_int_equal(place_of(row(&b.inputs, 0), 'a'), number % 29 * 100);
-        assert_int_equal(place_of(row(&b.inputs, 1), 'a'), (number + 1) % 29 * 100);
+        assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, number / 4, number % 4, 2, &b.all), GP_OK);
+        assert_int_equal(place_of(row(&b.all.inputs, 0), 'a'), number % 29 * 100);
+        assert_int_equal(place_of(row(&b.all.inputs, 1), 'a'), (number + 1) % 29 * 100);
     }
-    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, INT64_MAX / 2, 0, 2, &b.inputs, &b.targets),
-                     GP_INVALID);
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, INT64_MAX / 2, 0, 2, &b.all), GP_INVALID);
     batch_destroy(&b);
     gp_dataset_destroy(dataset);
 }
@@ -255,9 +245,9 @@ static void test_large_vocabulary(void **state) {
     assert_int_equal(gp_tokenizer_vocabulary(gp_dataset_tokenizer(dataset)), CHARACTERS);
     batch b = batch_create(dataset, 1);
     for (int64_t window = 0; window < 69; window++) {
-        assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, window, 1, &b.inputs, &b.targets), GP_OK);
+        assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, window, 1, &b.all), GP_OK);
         for (int64_t i = 0; i < 1000; i++)
-            assert_int_equal(row(&b.inputs, 0)[i], window * 1000 + i);
+            assert_int_equal(row(&b.all.inputs, 0)[i], window * 1000 + i);
     }
     batch_destroy(&b);
     gp_dataset_destroy(dataset);
@@ -275,8 +265,8 @@ static void ask(void *argument) {
     asker *a = argument;
     a->same = true;
     for (int i = 0; i < 50; i++) {
-        gp_status status = gp_dataset_sample(a->dataset, GP_SPLIT_TRAIN, 4, 2, 0, 8, &a->b.inputs, &a->b.targets);
-        a->same = a->same && status == GP_OK && memcmp(a->b.inputs.data, a->expected, 8 * 32 * 4) == 0;
+        gp_status status = gp_dataset_sample(a->dataset, GP_SPLIT_TRAIN, 4, 2, 0, 8, &a->b.all);
+        a->same = a->same && status == GP_OK && memcmp(a->b.all.inputs.data, a->expected, 8 * 32 * 4) == 0;
     }
 }
 
@@ -284,14 +274,14 @@ static void test_threads_and_allocations(void **state) {
     gp_dataset *dataset = create(&(gp_text_options){.text = write_counter(*state), .context = 32});
     batch b = batch_create(dataset, 8);
     uint64_t before = gp_allocation_count();
-    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 4, 2, 0, 8, &b.inputs, &b.targets), GP_OK);
-    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 8, &b.inputs, &b.targets), GP_OK);
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 4, 2, 0, 8, &b.all), GP_OK);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 8, &b.all), GP_OK);
     assert_int_equal(gp_allocation_count(), before);
-    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 4, 2, 0, 8, &b.inputs, &b.targets), GP_OK);
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 4, 2, 0, 8, &b.all), GP_OK);
     asker askers[3];
     gp_thread *threads[3];
     for (int i = 0; i < 3; i++) {
-        askers[i] = (asker){.dataset = dataset, .b = batch_create(dataset, 8), .expected = b.inputs.data};
+        askers[i] = (asker){.dataset = dataset, .b = batch_create(dataset, 8), .expected = b.all.inputs.data};
         assert_int_equal(gp_thread_create(&threads[i], ask, &askers[i], 0, 0), GP_OK);
     }
     for (int i = 0; i < 3; i++) {
@@ -318,8 +308,8 @@ static void test_shakespeare(void **state) {
     }
     gp_dataset *dataset = create(&(gp_text_options){.text = path, .validation = 0.1, .context = 64});
     assert_int_equal(gp_tokenizer_vocabulary(gp_dataset_tokenizer(dataset)), 65);
-    assert_int_equal(gp_dataset_tokens(dataset, GP_SPLIT_TRAIN), 1003854);
-    assert_int_equal(gp_dataset_tokens(dataset, GP_SPLIT_VALIDATION), 1115394 - 1003854);
+    assert_int_equal(gp_dataset_count(dataset, GP_SPLIT_TRAIN), 1003854);
+    assert_int_equal(gp_dataset_count(dataset, GP_SPLIT_VALIDATION), 1115394 - 1003854);
     assert_int_equal(gp_dataset_windows(dataset, GP_SPLIT_VALIDATION), 1743);
     gp_dataset_destroy(dataset);
 }

@@ -79,15 +79,12 @@ static void test_unknown_characters(void **state) {
     gp_dataset *dataset;
     assert_int_equal(gp_dataset_create_text(&dataset, &options), GP_OK);
     assert_ptr_equal(gp_dataset_tokenizer(dataset), tokenizer);
-    gp_tensor inputs, targets;
-    gp_type type = {GP_I32, gp_shape_of(2, (int64_t[]){1, 2})};
-    assert_int_equal(gp_tensor_create(&inputs, type), GP_OK);
-    assert_int_equal(gp_tensor_create(&targets, type), GP_OK);
-    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 1, &inputs, &targets), GP_OK);
-    assert_int_equal(((int32_t *)inputs.data)[0], 3);
-    assert_int_equal(((int32_t *)inputs.data)[1], 2);
-    gp_tensor_destroy(&inputs);
-    gp_tensor_destroy(&targets);
+    gp_batch batch;
+    assert_int_equal(gp_batch_create(&batch, dataset, 1), GP_OK);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 1, &batch), GP_OK);
+    assert_int_equal(((int32_t *)batch.inputs.data)[0], 3);
+    assert_int_equal(((int32_t *)batch.inputs.data)[1], 2);
+    gp_batch_destroy(&batch);
     gp_dataset_destroy(dataset);
     gp_tokenizer_destroy(tokenizer);
 }
@@ -115,42 +112,45 @@ static void test_requests(void **state) {
     gp_dataset *dataset;
     gp_text_options options = {.size = sizeof options, .text = path, .context = 5, .validation = 0.4};
     assert_int_equal(gp_dataset_create_text(&dataset, &options), GP_OK);
-    gp_tensor inputs, targets, other;
-    gp_type type = {GP_I32, gp_shape_of(2, (int64_t[]){2, 5})}, wrong = {GP_F32, type.shape};
-    assert_int_equal(gp_tensor_create(&inputs, type), GP_OK);
-    assert_int_equal(gp_tensor_create(&targets, type), GP_OK);
-    assert_int_equal(gp_tensor_create(&other, wrong), GP_OK);
-    gp_tensor none = {.type = type};
-    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 0, 0, 0, 2, &inputs, &targets), GP_OK);
+    gp_batch batch, inputs, targets, weights;
+    gp_tensor other;
+    assert_int_equal(gp_tensor_create(&other, (gp_type){GP_F32, gp_shape_of(2, (int64_t[]){2, 5})}), GP_OK);
+    assert_int_equal(gp_batch_create(&batch, dataset, 2), GP_OK);
+    inputs = targets = weights = batch;
+    inputs.inputs = targets.targets = weights.weights = other;
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 0, 0, 0, 2, &batch), GP_OK);
     const struct {
         gp_split split;
         int64_t step, first, count;
-        gp_tensor *inputs, *targets;
+        gp_batch *batch;
         const char *message;
     } cases[] = {
-        {GP_SPLIT_VALIDATION, 0, 0, 2, &inputs, &targets, "validation split has 4 tokens: a window of context 5"},
-        {GP_SPLIT_TRAIN, -1, 0, 2, &inputs, &targets, "step -1"},
-        {GP_SPLIT_TRAIN, 0, -1, 2, &inputs, &targets, "number -1"},
-        {GP_SPLIT_TRAIN, 0, 0, -2, &inputs, &targets, "-2 samples"},
-        {GP_SPLIT_TRAIN, 0, INT64_MAX, 2, &inputs, &targets, "cannot be asked for"},
-        {GP_SPLIT_TRAIN, 0, 1LL << 40, 2, &inputs, &targets, "more than a mini-batch can have"},
-        {GP_SPLIT_TRAIN, 0, 0, 3, &inputs, &targets, "i32[2,5]: i32[3,5] is needed"},
-        {GP_SPLIT_TRAIN, 0, 0, 2, &other, &targets, "for the inputs is f32[2,5]: i32[2,5] is needed"},
-        {GP_SPLIT_TRAIN, 0, 0, 2, &inputs, &other, "for the targets is f32[2,5]"},
-        {GP_SPLIT_TRAIN, 0, 0, 2, &inputs, &none, "without memory"},
+        {GP_SPLIT_VALIDATION, 0, 0, 2, &batch, "validation split has 4 tokens: a window of context 5"},
+        {GP_SPLIT_TRAIN, -1, 0, 2, &batch, "step -1"},
+        {GP_SPLIT_TRAIN, 0, -1, 2, &batch, "number -1"},
+        {GP_SPLIT_TRAIN, 0, 0, -2, &batch, "-2 samples"},
+        {GP_SPLIT_TRAIN, 0, INT64_MAX, 2, &batch, "cannot be asked for"},
+        {GP_SPLIT_TRAIN, 0, 1LL << 40, 2, &batch, "more than a mini-batch can have"},
+        {GP_SPLIT_TRAIN, 0, 0, 3, &batch, "i32[2,5]: i32[3,5] is needed"},
+        {GP_SPLIT_TRAIN, 0, 0, 2, &inputs, "for the inputs is f32[2,5]: i32[2,5] is needed"},
+        {GP_SPLIT_TRAIN, 0, 0, 2, &targets, "for the targets is f32[2,5]"},
+        {GP_SPLIT_TRAIN, 0, 0, 2, &weights, "there are no weights"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(gp_dataset_sample(dataset, cases[i].split, 0, cases[i].step, cases[i].first, cases[i].count,
-                                           cases[i].inputs, cases[i].targets),
+                                           cases[i].batch),
                          GP_INVALID);
         assert_message_has(gp_error_message(), cases[i].message);
     }
-    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, -1, 2, &inputs, &targets), GP_INVALID);
-    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 2, &other, &targets), GP_INVALID);
-    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, INT64_MAX - 2, 2, &inputs, &targets), GP_OK);
-    assert_int_equal(((int32_t *)targets.data)[0], GP_IGNORED_TARGET);
-    gp_tensor_destroy(&inputs);
-    gp_tensor_destroy(&targets);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, -1, 2, &batch), GP_INVALID);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 2, &inputs), GP_INVALID);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, INT64_MAX - 2, 2, &batch), GP_OK);
+    assert_int_equal(((int32_t *)batch.targets.data)[0], GP_IGNORED_TARGET);
+    /* What has no memory is not wanted. */
+    gp_batch half = {.targets = batch.targets};
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 0, 0, 0, 2, &half), GP_OK);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 2, &half), GP_OK);
+    gp_batch_destroy(&batch);
     gp_tensor_destroy(&other);
     gp_dataset_destroy(dataset);
 }
