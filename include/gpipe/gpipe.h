@@ -5,6 +5,7 @@
 #include "gpipe/checkpoint.h"
 #include "gpipe/data.h"
 #include "gpipe/device.h"
+#include "gpipe/exchange.h"
 #include "gpipe/graph.h"
 #include "gpipe/layer.h"
 #include "gpipe/pipeline.h"

@@ -14,7 +14,7 @@ static const struct {
     const char *name;
 } dtype_names[] = {
     {GP_F32, "F32"}, {GP_BF16, "BF16"}, {GP_F16, "F16"}, {GP_F64, "F64"},
-    {GP_I32, "I32"}, {GP_I64, "I64"},   {GP_U8, "U8"},
+    {GP_I32, "I32"}, {GP_I64, "I64"},   {GP_U8, "U8"},   {GP_U8, "BOOL"}, /* read only: a byte each */
 };
 
 enum { DTYPE_NAMES = sizeof dtype_names / sizeof dtype_names[0] };

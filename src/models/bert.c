@@ -28,7 +28,7 @@ static gp_status check_head(const gp_bert_options *options) {
     return GP_OK;
 }
 
-static gp_status resolve(gp_bert_options *options) {
+gp_status gp_zoo_resolve_bert(gp_bert_options *options) {
     GP_TRY(gp_zoo_size("bert", "layers", &options->layers, 12));
     GP_TRY(gp_zoo_size("bert", "heads", &options->heads, 12));
     GP_TRY(gp_zoo_size("bert", "width", &options->width, 768));
@@ -118,7 +118,7 @@ gp_status gp_model_create_bert(gp_model **model, const gp_bert_options *options)
     gp_bert_options resolved;
     *model = NULL;
     GP_TRY(gp_options_read(&resolved, sizeof resolved, options, "gp_bert_options"));
-    GP_TRY(resolve(&resolved));
+    GP_TRY(gp_zoo_resolve_bert(&resolved));
     gp_model *created = NULL;
     GP_TRY(gp_model_create(&created, (gp_type){GP_I32, gp_shape_of(2, (int64_t[]){3, resolved.context})}));
     return gp_zoo_finish(model, created, add_layers(created, &resolved));

@@ -10,7 +10,7 @@
 
 static const double deviation = 0.02;
 
-static gp_status resolve(gp_gpt2_options *options) {
+gp_status gp_zoo_resolve_gpt2(gp_gpt2_options *options) {
     GP_TRY(gp_zoo_size("gpt2", "layers", &options->layers, 12));
     GP_TRY(gp_zoo_size("gpt2", "heads", &options->heads, 12));
     GP_TRY(gp_zoo_size("gpt2", "width", &options->width, 768));
@@ -49,7 +49,7 @@ gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *options)
     gp_gpt2_options resolved;
     *model = NULL;
     GP_TRY(gp_options_read(&resolved, sizeof resolved, options, "gp_gpt2_options"));
-    GP_TRY(resolve(&resolved));
+    GP_TRY(gp_zoo_resolve_gpt2(&resolved));
     gp_model *created = NULL;
     GP_TRY(gp_model_create(&created, (gp_type){GP_I32, gp_shape_of(1, &resolved.context)}));
     return gp_zoo_finish(model, created, add_layers(created, &resolved));

@@ -17,6 +17,10 @@ gp_status gp_zoo_size(const char *family, const char *key, int64_t *value, int64
 /* A probability: 0 or more and less than 1. */
 gp_status gp_zoo_dropout(const char *family, const char *key, double value);
 
+/* Checks the options of a family and fills in what is 0. */
+gp_status gp_zoo_resolve_gpt2(gp_gpt2_options *options);
+gp_status gp_zoo_resolve_bert(gp_bert_options *options);
+
 /* Finishes a model whose layers were added with `status`; on failure it is destroyed and `*model` is NULL. */
 gp_status gp_zoo_finish(gp_model **model, gp_model *created, gp_status status);
 
