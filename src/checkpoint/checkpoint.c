@@ -147,16 +147,23 @@ gp_status gp_checkpoint_tensor(const gp_checkpoint *checkpoint, const char *grou
                     group_name);
 }
 
-gp_status gp_checkpoint_check(const gp_checkpoint *checkpoint, const gp_shards *shards, size_t index) {
-    const char *path, *name = gp_shards_name(shards, index);
-    uint64_t wanted;
+gp_status gp_checkpoint_check(const gp_checkpoint *checkpoint, const gp_shards *shards, size_t index, uint64_t first,
+                              uint64_t bytes) {
+    const char *path, *name = gp_shards_name(shards, index), *data = gp_shards_data(shards, index);
+    uint64_t total = gp_type_bytes(gp_shards_type(shards, index)), begin = 0, piece = 0, wanted = 0;
     gp_shards_file(shards, gp_shards_file_of(shards, index), &path);
     json_t *sums = json_object_get(json_object_get(checkpoint->object, "checksums"), base_name(path));
-    if (!gp_checksum_parse(json_string_value(json_object_get(sums, name)), &wanted))
-        return gp_error(GP_INVALID, "'%s/" GP_STATE_FILE "' has no checksum for tensor %s", checkpoint->folder, name);
-    size_t bytes = (size_t)gp_type_bytes(gp_shards_type(shards, index));
-    if (gp_checksum_of(gp_shards_data(shards, index), bytes) == wanted) return GP_OK;
-    return gp_error(GP_INVALID, "tensor %s of '%s' is damaged: its checksum is another one", name, path);
+    json_t *entry = json_object_get(sums, name);
+    for (size_t i = 0; gp_state_checksum(entry, i, &piece, &wanted); i++, begin += piece) {
+        if (piece == UINT64_MAX) piece = total;
+        if (piece > total - begin) break;
+        bool touched = begin < first + bytes && first < begin + piece;
+        if (touched && gp_checksum_of(data + begin, (size_t)piece) != wanted)
+            return gp_error(GP_INVALID, "tensor %s of '%s' is damaged: its checksum is another one", name, path);
+    }
+    if (begin == total && entry) return GP_OK;
+    return gp_error(GP_INVALID, "'%s/" GP_STATE_FILE "' has no checksums for all of tensor %s", checkpoint->folder,
+                    name);
 }
 
 /* ---- verifying ---- */
@@ -167,7 +174,8 @@ static gp_status verify_group(const gp_checkpoint *checkpoint, const gp_shards *
     gp_status first = GP_OK;
     for (size_t i = 0; i < gp_shards_count(shards); i++) {
         const char *path;
-        gp_status status = gp_checkpoint_check(checkpoint, shards, i);
+        uint64_t bytes = gp_type_bytes(gp_shards_type(shards, i));
+        gp_status status = gp_checkpoint_check(checkpoint, shards, i, 0, bytes);
         if (status != GP_OK && first == GP_OK) {
             first = status;
             snprintf(message, size, "%s", gp_error_message());

@@ -19,8 +19,10 @@ const gp_checkpoint_state *gp_checkpoint_state_of(const gp_checkpoint *checkpoin
  * thread. */
 gp_status gp_checkpoint_tensor(const gp_checkpoint *checkpoint, const char *group, const char *name,
                                const gp_shards **shards, size_t *index);
-/* Compares a tensor's bytes with its checksum. Errors: GP_INVALID naming file and tensor. Any thread. */
-gp_status gp_checkpoint_check(const gp_checkpoint *checkpoint, const gp_shards *shards, size_t index);
+/* Compares bytes of a tensor with their checksum (and with those of the pieces that they lie in). Errors: GP_INVALID
+ * naming file and tensor. Any thread. */
+gp_status gp_checkpoint_check(const gp_checkpoint *checkpoint, const gp_shards *shards, size_t index, uint64_t first,
+                              uint64_t bytes);
 
 /* ---- the folder of checkpoints ---- */
 

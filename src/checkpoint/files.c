@@ -79,7 +79,9 @@ static gp_status fill_shard(gp_files *files, gp_files_shard *shard, const layout
     GP_TRY(gp_header_format(&shard->header, &shard->header_bytes, list->entries, shard->tensors, shard->count, metadata,
                             2));
     uint64_t at = shard->header_bytes;
+    shard->first = shard->tensors[0];
     for (size_t i = 0; i < shard->count; i++) {
+        if (at == shard->header_bytes) shard->first = shard->tensors[i];
         files->shard[shard->tensors[i]] = (size_t)(shard - files->shards);
         files->offset[shard->tensors[i]] = at;
         at += bytes_of(files, shard->tensors[i]);
@@ -171,6 +173,29 @@ void gp_files_destroy(gp_files *files) {
     gp_free(files->offset);
     gp_free(files->order);
     *files = (gp_files){0};
+}
+
+/* ---- pieces ---- */
+
+static int compare_pieces(const void *a, const void *b) {
+    const gp_files_piece *x = a, *y = b;
+    if (x->tensor != y->tensor) return x->tensor < y->tensor ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+gp_status gp_files_check_pieces(const gp_files *files, gp_files_piece *pieces, size_t count) {
+    size_t at = 0;
+    if (count > 0) qsort(pieces, count, sizeof *pieces, compare_pieces);
+    for (size_t t = 0; t < files->count; t++) {
+        uint64_t end = 0;
+        for (; at < count && pieces[at].tensor == t && pieces[at].first == end; at++)
+            end += pieces[at].bytes;
+        if (end != bytes_of(files, t) || (at < count && pieces[at].tensor == t))
+            return gp_error(GP_FAILED, "tensor %s was not written once, but in pieces that do not fit together",
+                            files->tensors[t].name);
+    }
+    return GP_OK;
 }
 
 /* ---- indices ---- */

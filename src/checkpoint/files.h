@@ -23,6 +23,7 @@ typedef struct gp_files_shard {
     bool only;       /* the group's only one: there is no index */
     size_t *tensors; /* numbers of its tensors, as they lie in the file */
     size_t count;
+    size_t first; /* of these: with whose first byte the header is written */
 } gp_files_shard;
 
 typedef struct gp_files {
@@ -43,19 +44,30 @@ void gp_files_destroy(gp_files *files); /* accepts a zeroed struct */
 
 /* ---- writing ---- */
 
+/* Bytes of a tensor that were written together: the whole tensor, or a piece of it where several workers share one. */
+typedef struct gp_files_piece {
+    size_t tensor;
+    uint64_t first, bytes;
+    uint64_t checksum;
+} gp_files_piece;
+
 /* What one thread writes. */
 typedef struct gp_files_part gp_files_part;
 
 /* `folder` is there. */
 gp_status gp_files_part_create(gp_files_part **part, const gp_files *files, const char *folder);
-/* Writes a tensor from `data`, or piece by piece from `fill`, and gives its checksum. Who writes a shard's first tensor
- * writes its header too. `cancelled` (may be NULL) is looked at between pieces: GP_INTERRUPTED. */
-gp_status gp_files_part_write(gp_files_part *part, size_t tensor, const void *data, gp_safetensors_fill fill,
-                              void *user, const _Atomic bool *cancelled, uint64_t *checksum);
+/* Writes a piece from `data`, or bit by bit from `fill` (whose offsets count from the piece's first byte), and fills in
+ * its checksum. Who writes a shard's first byte writes its header too. `cancelled` (may be NULL) is looked at now and
+ * then: GP_INTERRUPTED. */
+gp_status gp_files_part_write(gp_files_part *part, gp_files_piece *piece, const void *data, gp_safetensors_fill fill,
+                              void *user, const _Atomic bool *cancelled);
 /* Waits until all of it is on the disk. */
 gp_status gp_files_part_finish(gp_files_part *part);
 void gp_files_part_destroy(gp_files_part *part); /* accepts NULL */
 
+/* Sorts pieces by tensor and place, and checks that they are all of every tensor, each byte once. Errors: GP_FAILED
+ * naming a tensor. */
+gp_status gp_files_check_pieces(const gp_files *files, gp_files_piece *pieces, size_t count);
 /* Writes the indices of groups that have several shards. */
 gp_status gp_files_write_indices(const gp_files *files, const char *folder);
 

@@ -12,14 +12,14 @@
 #include "checkpoint/checksum.h"
 #include "checkpoint/files.h"
 
-enum { PIECE_BYTES = 1 << 20, CLOSED = -1 };
+enum { BUFFER_BYTES = 1 << 20, CLOSED = -1 };
 
 struct gp_files_part {
     const gp_files *files;
     char *folder;
     int *descriptors; /* of each shard; CLOSED: nothing was written to it */
     gp_checksum *checksum;
-    void *piece;
+    void *buffer;
 };
 
 gp_status gp_files_part_create(gp_files_part **part, const gp_files *files, const char *folder) {
@@ -30,10 +30,10 @@ gp_status gp_files_part_create(gp_files_part **part, const gp_files *files, cons
     made->folder = gp_copy_text(folder);
     made->descriptors = gp_allocate_array(files->shard_count, sizeof *made->descriptors);
     made->checksum = gp_checksum_create();
-    made->piece = gp_allocate(PIECE_BYTES);
+    made->buffer = gp_allocate(BUFFER_BYTES);
     for (size_t s = 0; made->descriptors && s < files->shard_count; s++)
         made->descriptors[s] = CLOSED;
-    if (!made->folder || !made->descriptors || !made->checksum || !made->piece) {
+    if (!made->folder || !made->descriptors || !made->checksum || !made->buffer) {
         gp_files_part_destroy(made);
         return GP_OUT_OF_MEMORY;
     }
@@ -52,32 +52,32 @@ static gp_status open_shard(gp_files_part *part, size_t shard) {
     return status;
 }
 
-/* Writes bytes of a tensor from memory, checksum and disk piece by piece while they are in the cache. */
-static gp_status write_piece(gp_files_part *part, size_t tensor, size_t at, const void *data, size_t bytes) {
+/* Checksum and disk, while the bytes are in the cache. */
+static gp_status write_bytes(gp_files_part *part, const gp_files_piece *piece, size_t at, const void *data,
+                             size_t bytes) {
     const gp_files *files = part->files;
-    size_t shard = files->shard[tensor];
+    size_t shard = files->shard[piece->tensor];
     gp_checksum_add(part->checksum, data, bytes);
-    return gp_write_all_at(part->descriptors[shard], data, bytes, files->offset[tensor] + at,
+    return gp_write_all_at(part->descriptors[shard], data, bytes, files->offset[piece->tensor] + piece->first + at,
                            files->shards[shard].name);
 }
 
-gp_status gp_files_part_write(gp_files_part *part, size_t tensor, const void *data, gp_safetensors_fill fill,
-                              void *user, const _Atomic bool *cancelled, uint64_t *checksum) {
-    const gp_files_shard *shard = &part->files->shards[part->files->shard[tensor]];
-    size_t bytes = gp_type_bytes(part->files->tensors[tensor].type);
-    GP_TRY(open_shard(part, part->files->shard[tensor]));
-    int descriptor = part->descriptors[part->files->shard[tensor]];
-    if (shard->tensors[0] == tensor)
-        GP_TRY(gp_write_all_at(descriptor, shard->header, shard->header_bytes, 0, shard->name));
+gp_status gp_files_part_write(gp_files_part *part, gp_files_piece *piece, const void *data, gp_safetensors_fill fill,
+                              void *user, const _Atomic bool *cancelled) {
+    size_t number = part->files->shard[piece->tensor], total = (size_t)piece->bytes;
+    const gp_files_shard *shard = &part->files->shards[number];
+    GP_TRY(open_shard(part, number));
+    if (shard->first == piece->tensor && piece->first == 0)
+        GP_TRY(gp_write_all_at(part->descriptors[number], shard->header, shard->header_bytes, 0, shard->name));
     gp_checksum_begin(part->checksum);
-    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        size_t piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+    for (size_t at = 0; at < total; at += BUFFER_BYTES) {
+        size_t bytes = total - at < BUFFER_BYTES ? total - at : BUFFER_BYTES;
         if (cancelled && atomic_load(cancelled))
             return gp_error(GP_INTERRUPTED, "the writing of %s was given up", shard->name);
-        if (!data) GP_TRY(fill(user, at, part->piece, piece));
-        GP_TRY(write_piece(part, tensor, at, data ? (const char *)data + at : part->piece, piece));
+        if (!data) GP_TRY(fill(user, at, part->buffer, bytes));
+        GP_TRY(write_bytes(part, piece, at, data ? (const char *)data + at : part->buffer, bytes));
     }
-    *checksum = gp_checksum_end(part->checksum);
+    piece->checksum = gp_checksum_end(part->checksum);
     return GP_OK;
 }
 
@@ -101,7 +101,7 @@ void gp_files_part_destroy(gp_files_part *part) {
         if (part->descriptors[s] != CLOSED) close(part->descriptors[s]);
     gp_free(part->descriptors);
     gp_free(part->folder);
-    gp_free(part->piece);
+    gp_free(part->buffer);
     gp_checksum_destroy(part->checksum);
     gp_free(part);
 }

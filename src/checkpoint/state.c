@@ -61,15 +61,29 @@ static json_t *files_json(const gp_files *files) {
     return object;
 }
 
-static json_t *checksums_json(const gp_files *files, const uint64_t *checksums) {
+/* "hash" of a whole tensor, or ["bytes:hash", ...] of its pieces. */
+static json_t *pieces_json(const gp_files_piece *pieces, size_t count) {
+    if (count == 1) return checksum_json(pieces[0].checksum);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        char text[GP_CHECKSUM_TEXT];
+        gp_checksum_format(pieces[i].checksum, text);
+        json_array_append_new(list, json_sprintf("%" PRIu64 ":%s", pieces[i].bytes, text));
+    }
+    return list;
+}
+
+/* The pieces are sorted by tensor. */
+static json_t *checksums_json(const gp_files *files, const gp_files_piece *pieces, size_t count) {
     json_t *object = json_object();
-    for (size_t s = 0; s < files->shard_count; s++) {
-        const gp_files_shard *shard = &files->shards[s];
-        json_t *tensors = json_object();
-        for (size_t i = 0; i < shard->count; i++)
-            json_object_set_new(tensors, files->tensors[shard->tensors[i]].name,
-                                checksum_json(checksums[shard->tensors[i]]));
-        json_object_set_new(object, shard->name, tensors);
+    for (size_t s = 0; s < files->shard_count; s++)
+        json_object_set_new(object, files->shards[s].name, json_object());
+    for (size_t i = 0, next; i < count; i = next) {
+        size_t tensor = pieces[i].tensor;
+        for (next = i; next < count && pieces[next].tensor == tensor;)
+            next++;
+        json_object_set_new(json_object_get(object, files->shards[files->shard[tensor]].name),
+                            files->tensors[tensor].name, pieces_json(pieces + i, next - i));
     }
     return object;
 }
@@ -97,11 +111,12 @@ static gp_status write_object(const char *folder, const json_t *object) {
 }
 
 gp_status gp_state_write(const char *folder, const gp_checkpoint_state *state, const gp_files *files,
-                         const uint64_t *checksums) {
+                         gp_files_piece *pieces, size_t piece_count) {
     uint64_t own = 0;
+    GP_TRY(gp_files_check_pieces(files, pieces, piece_count));
     json_t *object = counters_json(state);
     bool whole = object && json_object_set_new(object, "files", files_json(files)) == 0 &&
-                 json_object_set_new(object, "checksums", checksums_json(files, checksums)) == 0 &&
+                 json_object_set_new(object, "checksums", checksums_json(files, pieces, piece_count)) == 0 &&
                  own_checksum(object, &own) && json_object_set_new(object, "checksum", checksum_json(own)) == 0;
     gp_status status = whole ? write_object(folder, object)
                              : gp_error(GP_OUT_OF_MEMORY, "the system has no memory left for " GP_STATE_FILE);
@@ -195,7 +210,7 @@ static gp_status read_object(const json_t *object, gp_checkpoint_state *state) {
 }
 
 static gp_status parse(const gp_file_map *map, gp_checkpoint_state *state, json_t **object) {
-    static const gp_json_limits limits = {GP_STATE_MAX_BYTES, 3, GP_HEADER_MAX_VALUES};
+    static const gp_json_limits limits = {GP_STATE_MAX_BYTES, 4, GP_HEADER_MAX_VALUES};
     GP_TRY(gp_json_parse(object, (const char *)map->data, map->bytes, &limits, "the file"));
     return read_object(*object, state);
 }
@@ -216,6 +231,18 @@ gp_status gp_state_read(const char *folder, gp_checkpoint_state *state, json_t *
     }
     gp_free(path);
     return status;
+}
+
+bool gp_state_checksum(const json_t *entry, size_t number, uint64_t *bytes, uint64_t *checksum) {
+    if (json_is_string(entry)) {
+        *bytes = UINT64_MAX;
+        return number == 0 && gp_checksum_parse(json_string_value(entry), checksum);
+    }
+    const char *text = json_string_value(json_array_get(entry, number));
+    char *end = NULL;
+    if (!text || *text < '0' || *text > '9') return false;
+    *bytes = strtoull(text, &end, 10);
+    return *end == ':' && gp_checksum_parse(end + 1, checksum);
 }
 
 gp_status gp_checkpoint_read_state(const char *folder, gp_checkpoint_state *state) {
