@@ -186,8 +186,8 @@ GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt,
                                      const gp_generate_options *options, bool (*on_token)(void *user, int32_t token),
                                      void *user);
 
-/* Parameters as one safetensors file (f32, plain layout, full names, no trace of the partitioning), and back. Loading
- * demands every parameter with its shape; the message names what is missing. */
+/* Parameters and states (moving averages) as one safetensors file (f32, plain layout, full names, no trace of the
+ * partitioning), and back. Loading demands every one with its shape; the message names what is missing. */
 GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
 GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
 /* One mini-batch's "inputs", "targets", "loss", "parameters.<name>", "gradients.<name>" as safetensors; no update. */

@@ -1,4 +1,4 @@
-/* Parameters and gradients in files: plain f32 under the model's names, whatever the partitioning. */
+/* Parameters, states and gradients in files: plain f32 under the model's names, whatever the partitioning. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -6,21 +6,31 @@
 #include "gpipe/checkpoint.h"
 #include "train/trainer.h"
 
+typedef enum tensor_kind { PARAMETER, GRADIENT, STATE } tensor_kind;
+
 /* One tensor that is read from the engine when the writer gets to it; `values` holds it while it is written. */
-typedef struct parameter_source {
+typedef struct tensor_source {
     gp_trainer *trainer;
-    size_t parameter;
-    bool gradient;
-    float **values; /* scratch shared by all sources, as large as the largest parameter */
-} parameter_source;
+    tensor_kind kind;
+    size_t index;   /* of the parameter or state */
+    float **values; /* scratch shared by all sources, as large as the largest tensor */
+} tensor_source;
+
+static gp_status read_tensor(const tensor_source *source) {
+    gp_engine *engine = source->trainer->engine;
+    switch (source->kind) {
+    case GRADIENT:
+        return gp_engine_read_gradient(engine, source->index, *source->values);
+    case STATE:
+        return gp_engine_read_state(engine, source->index, *source->values);
+    default:
+        return gp_engine_read_parameter(engine, source->index, *source->values);
+    }
+}
 
 static gp_status fill_from_engine(void *user, size_t offset, void *buffer, size_t bytes) {
-    const parameter_source *source = user;
-    if (offset == 0) {
-        GP_TRY(source->gradient
-                   ? gp_engine_read_gradient(source->trainer->engine, source->parameter, *source->values)
-                   : gp_engine_read_parameter(source->trainer->engine, source->parameter, *source->values));
-    }
+    const tensor_source *source = user;
+    if (offset == 0) GP_TRY(read_tensor(source));
     memcpy(buffer, (const char *)*source->values + offset, bytes);
     return GP_OK;
 }
@@ -28,19 +38,28 @@ static gp_status fill_from_engine(void *user, size_t offset, void *buffer, size_
 /* Room for `count` tensors from the engine and `extra` others. */
 typedef struct weights_file {
     gp_safetensors_entry *entries;
-    parameter_source *sources;
+    tensor_source *sources;
     char **names; /* that were made here; NULL entries otherwise */
     float *values;
     size_t count, capacity;
 } weights_file;
 
-static gp_status weights_file_create(weights_file *file, const gp_model *model, size_t capacity) {
+static int64_t largest_tensor(const gp_model *model) {
     int64_t largest = 0;
-    memset(file, 0, sizeof *file);
     for (size_t p = 0; p < gp_model_parameters(model); p++) {
         int64_t elements = gp_shape_elements(gp_model_parameter(model, p).shape);
         if (elements > largest) largest = elements;
     }
+    for (size_t s = 0; s < gp_model_states(model); s++) {
+        int64_t elements = gp_shape_elements(gp_model_state(model, s).shape);
+        if (elements > largest) largest = elements;
+    }
+    return largest;
+}
+
+static gp_status weights_file_create(weights_file *file, const gp_model *model, size_t capacity) {
+    int64_t largest = largest_tensor(model);
+    memset(file, 0, sizeof *file);
     file->capacity = capacity;
     file->entries = gp_allocate_array(capacity, sizeof *file->entries);
     file->sources = gp_allocate_array(capacity, sizeof *file->sources);
@@ -59,15 +78,17 @@ static void weights_file_destroy(weights_file *file) {
     gp_free(file->values);
 }
 
-static gp_status add_parameter(weights_file *file, gp_trainer *trainer, size_t parameter, const char *prefix,
-                               bool gradient) {
-    gp_parameter_info info = gp_model_parameter(trainer->model, parameter);
+static gp_status add_from_engine(weights_file *file, gp_trainer *trainer, tensor_kind kind, size_t index,
+                                 const char *prefix) {
+    const gp_model *model = trainer->model;
+    const char *name = kind == STATE ? gp_model_state(model, index).name : gp_model_parameter(model, index).name;
+    gp_shape shape = kind == STATE ? gp_model_state(model, index).shape : gp_model_parameter(model, index).shape;
     size_t i = file->count++;
-    file->names[i] = gp_format_text("%s%s", prefix, info.name);
+    file->names[i] = gp_format_text("%s%s", prefix, name);
     if (!file->names[i]) return GP_OUT_OF_MEMORY;
-    file->sources[i] = (parameter_source){trainer, parameter, gradient, &file->values};
+    file->sources[i] = (tensor_source){trainer, kind, index, &file->values};
     file->entries[i] = (gp_safetensors_entry){
-        .name = file->names[i], .type = {GP_F32, info.shape}, .fill = fill_from_engine, .user = &file->sources[i]};
+        .name = file->names[i], .type = {GP_F32, shape}, .fill = fill_from_engine, .user = &file->sources[i]};
     return GP_OK;
 }
 
@@ -76,12 +97,15 @@ static void add_tensor(weights_file *file, const char *name, const gp_tensor *te
 }
 
 gp_status gp_trainer_save(gp_trainer *trainer, const char *path) {
-    size_t count = gp_model_parameters(trainer->model);
+    size_t count = gp_model_parameters(trainer->model), states = gp_model_states(trainer->model);
     const gp_safetensors_pair metadata[] = {{"format", "gpipe"}, {"gpipe_version", gp_version()}};
     weights_file file;
-    gp_status status = weights_file_create(&file, trainer->model, count);
+    gp_status status = weights_file_create(&file, trainer->model, count + states);
     for (size_t p = 0; status == GP_OK && p < count; p++) {
-        status = add_parameter(&file, trainer, p, "", false);
+        status = add_from_engine(&file, trainer, PARAMETER, p, "");
+    }
+    for (size_t s = 0; status == GP_OK && s < states; s++) {
+        status = add_from_engine(&file, trainer, STATE, s, "");
     }
     if (status == GP_OK) status = gp_safetensors_write(path, file.entries, file.count, metadata, 2);
     weights_file_destroy(&file);
@@ -103,8 +127,8 @@ gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs
     loss = result.loss;
     gp_status status = weights_file_create(&file, trainer->model, 2 * count + 4);
     for (size_t p = 0; status == GP_OK && p < count; p++) {
-        status = add_parameter(&file, trainer, p, "parameters.", false);
-        if (status == GP_OK) status = add_parameter(&file, trainer, p, "gradients.", true);
+        status = add_from_engine(&file, trainer, PARAMETER, p, "parameters.");
+        if (status == GP_OK) status = add_from_engine(&file, trainer, GRADIENT, p, "gradients.");
     }
     if (status == GP_OK) {
         add_tensor(&file, "inputs", inputs);
@@ -117,20 +141,33 @@ gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs
     return status;
 }
 
+/* Reads the tensor `name` of the file, which must have this shape. */
+static gp_status read_from_file(const gp_safetensors *file, const char *path, const char *name, gp_shape shape,
+                                float *values) {
+    char found[96], wanted[96];
+    size_t index;
+    if (!gp_safetensors_find(file, name, &index))
+        return gp_error(GP_INVALID, "%s has no tensor %s, which the model needs", path, name);
+    gp_type type = gp_safetensors_type(file, index);
+    if (!gp_shape_equal(type.shape, shape))
+        return gp_error(GP_INVALID, "%s: tensor %s is %s, but the model needs %s", path, name,
+                        gp_type_format(type, found, sizeof found),
+                        gp_type_format((gp_type){GP_F32, shape}, wanted, sizeof wanted));
+    return gp_safetensors_read(file, index, 0, (size_t)gp_shape_elements(shape), GP_F32, values);
+}
+
 static gp_status load_parameter(gp_trainer *trainer, const gp_safetensors *file, const char *path, size_t parameter,
                                 float *values) {
     gp_parameter_info info = gp_model_parameter(trainer->model, parameter);
-    char found[96], wanted[96];
-    size_t index;
-    if (!gp_safetensors_find(file, info.name, &index))
-        return gp_error(GP_INVALID, "%s has no tensor %s, which the model needs", path, info.name);
-    gp_type type = gp_safetensors_type(file, index);
-    if (!gp_shape_equal(type.shape, info.shape))
-        return gp_error(GP_INVALID, "%s: tensor %s is %s, but the model needs %s", path, info.name,
-                        gp_type_format(type, found, sizeof found),
-                        gp_type_format((gp_type){GP_F32, info.shape}, wanted, sizeof wanted));
-    GP_TRY(gp_safetensors_read(file, index, 0, (size_t)gp_shape_elements(info.shape), GP_F32, values));
+    GP_TRY(read_from_file(file, path, info.name, info.shape, values));
     return gp_engine_write_parameter(trainer->engine, parameter, values);
+}
+
+static gp_status load_state(gp_trainer *trainer, const gp_safetensors *file, const char *path, size_t state,
+                            float *values) {
+    gp_state_info info = gp_model_state(trainer->model, state);
+    GP_TRY(read_from_file(file, path, info.name, info.shape, values));
+    return gp_engine_write_state(trainer->engine, state, values);
 }
 
 gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
@@ -140,6 +177,9 @@ gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
     if (status == GP_OK) status = weights_file_create(&scratch, trainer->model, 1);
     for (size_t p = 0; status == GP_OK && p < gp_model_parameters(trainer->model); p++) {
         status = load_parameter(trainer, file, path, p, scratch.values);
+    }
+    for (size_t s = 0; status == GP_OK && s < gp_model_states(trainer->model); s++) {
+        status = load_state(trainer, file, path, s, scratch.values);
     }
     weights_file_destroy(&scratch);
     gp_safetensors_close(file);
