@@ -83,9 +83,9 @@ static gp_status read_option(const model_builder *builder, const char *kind, con
                              gp_option *option) {
     const gp_option_info *info = find_option(kind, node->key);
     bool switched = false;
-    bool wants_text = info && info->type == GP_OPTION_TEXT;
+    bool wants_text = info && info->type == GP_OPTION_TEXT, wants_list = info && info->type == GP_OPTION_INTEGERS;
     *option = (gp_option){.key = node->key, .type = GP_OPTION_TEXT, .text = node->text};
-    if (node->kind == CLI_SEQUENCE && wants_text) return join(node, arena, &option->text);
+    if (node->kind == CLI_SEQUENCE && (wants_text || wants_list)) return join(node, arena, &option->text);
     if (node->kind != CLI_SCALAR) return cli_node_error(node, "%s of layer %s is not a plain value", node->key, kind);
     if (wants_text) return GP_OK;
     int64_t vocabulary = builder->config->settings.model.input_vocabulary;

@@ -83,7 +83,7 @@ static void help_config(cli_text *text) {
 }
 
 static const char *type_word(gp_option_type type) {
-    static const char *const words[] = {"integer", "number", "true or false", "text"};
+    static const char *const words[] = {"integer", "number", "true or false", "text", "integer or list of integers"};
     return words[type];
 }
 

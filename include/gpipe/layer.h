@@ -19,7 +19,13 @@ extern "C" {
  */
 typedef struct gp_builder gp_builder;
 
-typedef enum gp_init_kind { GP_INIT_ZEROS, GP_INIT_CONSTANT, GP_INIT_NORMAL, GP_INIT_UNIFORM } gp_init_kind;
+typedef enum gp_init_kind {
+    GP_INIT_ZEROS,
+    GP_INIT_CONSTANT,
+    GP_INIT_NORMAL,
+    GP_INIT_UNIFORM,
+    GP_INIT_TRUNCATED_NORMAL /* normal, drawn again beyond two deviations (TensorFlow's truncated_normal) */
+} gp_init_kind;
 
 /* How a parameter starts: a constant, normal(0, value) or uniform(-value, value); drawn by Philox keyed by (seed, full
  * name), so it is the same for every partitioning. */
@@ -107,15 +113,21 @@ GP_API const char *gp_layer_kind(const gp_layer *layer);
 
 /* ---- built-in layers: by name with options, as in a configuration ---- */
 
-typedef enum gp_option_type { GP_OPTION_INTEGER, GP_OPTION_NUMBER, GP_OPTION_BOOLEAN, GP_OPTION_TEXT } gp_option_type;
+typedef enum gp_option_type {
+    GP_OPTION_INTEGER,
+    GP_OPTION_NUMBER,
+    GP_OPTION_BOOLEAN,
+    GP_OPTION_TEXT,
+    GP_OPTION_INTEGERS /* some integers: a text such as "1, 7"; for a single one GP_OPTION_INTEGER serves too */
+} gp_option_type;
 
 /* One option given to a built-in layer. */
 typedef struct gp_option {
     const char *key;
     gp_option_type type;
-    int64_t integer; /* GP_OPTION_INTEGER, GP_OPTION_BOOLEAN (0, 1) */
-    double number;   /* GP_OPTION_NUMBER */
-    const char *text;
+    int64_t integer;  /* GP_OPTION_INTEGER, GP_OPTION_BOOLEAN (0, 1) */
+    double number;    /* GP_OPTION_NUMBER */
+    const char *text; /* GP_OPTION_TEXT, GP_OPTION_INTEGERS */
 } gp_option;
 
 /* One option that a built-in layer knows. */

@@ -3,6 +3,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 uint64_t gp_hash_text(const char *text) {
     uint64_t hash = 0xCBF29CE484222325u;
@@ -28,15 +29,42 @@ static void normal_pair(uint32_t first, uint32_t second, float out[2]) {
     out[1] = (float)(radius * sin(angle));
 }
 
+/* Numbers 4 * block to 4 * block + 3 of a normal stream. */
+static void normal_four(uint64_t seed, uint64_t name, uint64_t block, float four[4]) {
+    gp_random_block words = stream_block(seed, name, block);
+    normal_pair(words.word[0], words.word[1], four);
+    normal_pair(words.word[2], words.word[3], four + 2);
+}
+
 void gp_random_fill_normal(float *out, int64_t count, uint64_t seed, const char *name) {
     uint64_t hash = gp_hash_text(name);
     for (int64_t i = 0; i < count; i += 4) {
-        gp_random_block words = stream_block(seed, hash, (uint64_t)i / 4);
         float four[4];
-        normal_pair(words.word[0], words.word[1], four);
-        normal_pair(words.word[2], words.word[3], four + 2);
+        normal_four(seed, hash, (uint64_t)i / 4, four);
         for (int64_t j = 0; j < 4 && i + j < count; j++)
             out[i + j] = four[j];
+    }
+}
+
+/* A number is drawn again from the same place of the next attempt's blocks, which have the attempt in their high bits:
+ * others do not move. After 64 attempts, which nobody will see, it is 0. */
+void gp_random_fill_truncated_normal(float *out, int64_t count, uint64_t seed, const char *name) {
+    enum { ATTEMPTS = 64, ATTEMPT_BIT = 56 };
+    uint64_t hash = gp_hash_text(name);
+    for (int64_t i = 0; i < count; i += 4) {
+        bool missing = true;
+        float kept[4] = {0};
+        for (uint64_t attempt = 0; attempt < ATTEMPTS && missing; attempt++) {
+            float four[4];
+            normal_four(seed, hash, (uint64_t)i / 4 | attempt << ATTEMPT_BIT, four);
+            missing = false;
+            for (int j = 0; j < 4; j++) {
+                if (kept[j] == 0 && fabsf(four[j]) <= 2) kept[j] = four[j];
+                missing = missing || kept[j] == 0;
+            }
+        }
+        for (int64_t j = 0; j < 4 && i + j < count; j++)
+            out[i + j] = kept[j];
     }
 }
 

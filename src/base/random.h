@@ -58,6 +58,8 @@ uint64_t gp_hash_text(const char *text);
 /* Fills with the i-th number (i from 0) of a stream keyed by (seed, name): normal(0, 1) by Box-Muller in double from
  * pairs of words, or uniform in [-1, 1). */
 void gp_random_fill_normal(float *out, int64_t count, uint64_t seed, const char *name);
+/* As normal, but numbers beyond -2 and 2 are drawn again until they lie within (TensorFlow's truncated normal). */
+void gp_random_fill_truncated_normal(float *out, int64_t count, uint64_t seed, const char *name);
 void gp_random_fill_uniform(float *out, int64_t count, uint64_t seed, const char *name);
 
 #endif

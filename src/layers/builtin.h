@@ -12,6 +12,7 @@ typedef struct gp_arguments {
     const gp_option *given[GP_MAX_OPTIONS]; /* by place in info->options; NULL: the default */
     gp_layer **children;
     size_t child_count; /* set to 0 by the container that takes the children over */
+    bool is_model;      /* the options are those of a model of the zoo, not of a layer */
 } gp_arguments;
 
 /* The value of an option or its default. The keys must be in the table. Numbers: GP_INVALID outside lowest..highest,
@@ -19,6 +20,14 @@ typedef struct gp_arguments {
 gp_status gp_argument_integer(const gp_arguments *arguments, const char *key, int64_t lowest, int64_t *value);
 gp_status gp_argument_number(const gp_arguments *arguments, const char *key, double lowest, double below,
                              double *value);
+/* 0 (nothing given, no default) to `most` integers of `lowest` or more. */
+gp_status gp_argument_integers(const gp_arguments *arguments, const char *key, int64_t lowest, size_t most,
+                               int64_t *values, size_t *count);
+/* One for height and width, or one each. */
+gp_status gp_argument_pair(const gp_arguments *arguments, const char *key, int64_t lowest, int64_t pair[2]);
+/* valid, same, or pixels: all sides; height, width; top, bottom, left, right. */
+gp_status gp_argument_padding(const gp_arguments *arguments, const char *key, gp_padding *padding, int64_t before[2],
+                              int64_t after[2]);
 bool gp_argument_boolean(const gp_arguments *arguments, const char *key);
 /* "" when there is neither value nor default; owned by the caller of gp_layer_create_builtin. */
 const char *gp_argument_text(const gp_arguments *arguments, const char *key);
@@ -39,7 +48,9 @@ gp_layer_creator gp_create_linear, gp_create_embedding, gp_create_positions, gp_
     gp_create_gelu, gp_create_silu, gp_create_sigmoid, gp_create_tanh, gp_create_dropout, gp_create_softmax,
     gp_create_attention, gp_create_feed_forward, gp_create_transformer, gp_create_residual, gp_create_sequential,
     gp_create_flatten, gp_create_reshape, gp_create_mean, gp_create_keep, gp_create_add_kept,
-    gp_create_concatenate_kept, gp_create_batch_norm;
+    gp_create_concatenate_kept, gp_create_batch_norm, gp_create_conv2d, gp_create_max_pool, gp_create_average_pool,
+    gp_create_global_average_pool, gp_create_upsample, gp_create_factorised_reduction, gp_create_squeeze_excitation,
+    gp_create_drop_path;
 
 /* ---- pieces ---- */
 

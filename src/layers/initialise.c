@@ -17,6 +17,9 @@ static void initialise(const char *name, gp_shape shape, const gp_init *init, ui
     case GP_INIT_NORMAL:
         gp_random_fill_normal(values, count, seed, name);
         break;
+    case GP_INIT_TRUNCATED_NORMAL:
+        gp_random_fill_truncated_normal(values, count, seed, name);
+        break;
     case GP_INIT_UNIFORM:
         gp_random_fill_uniform(values, count, seed, name);
         break;

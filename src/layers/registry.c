@@ -15,6 +15,8 @@
     { key, GP_OPTION_BOOLEAN, standard, help }
 #define TEXT(key, standard, help)                                                                                      \
     { key, GP_OPTION_TEXT, standard, help }
+#define INTEGERS(key, standard, help)                                                                                  \
+    { key, GP_OPTION_INTEGERS, standard, help }
 #define INIT(key, help)                                                                                                \
     { key, GP_OPTION_NUMBER, "", help }
 
@@ -68,6 +70,41 @@ static const gp_option_info batch_norm_options[] = {
     NUMBER("decay", "0.9", "of the moving averages used in evaluation: share of the old value that a step keeps"),
     NUMBER("init", "1", "the weights start as this; 0 makes a residual branch start as nothing"),
     BOOLEAN("relu", "false", "max(y, 0) in the same pass, faster than a layer relu behind it"),
+};
+static const gp_option_info conv2d_options[] = {
+    INTEGER("channels", NULL, "of the result"),
+    INTEGERS("kernel", NULL, "size of the window: 3, or height and width: [1, 7]"),
+    INTEGERS("stride", "1", "pixels between windows, one number or height and width"),
+    TEXT("padding", "valid",
+         "zeros around: valid (none), same (as many pixels as without stride, the odd one at the end), or pixels: all "
+         "sides; [height, width]; [top, bottom, left, right]"),
+    INTEGERS("dilation", "1", "pixels between the elements of a window"),
+    INTEGER("groups", "1", "parts of the channels that do not see each other; as many as input channels: depthwise"),
+    BOOLEAN("bias", "true", "add a learned bias"),
+    INIT("init",
+         "weights start as normal(0, init), biases as 0; without it as PyTorch's nn.Conv2d: uniform(-1/sqrt(k), "
+         "1/sqrt(k)), k elements of a window"),
+};
+static const gp_option_info pool_options[] = {
+    INTEGERS("kernel", NULL, "size of the window, one number or height and width"),
+    INTEGERS("stride", "", "pixels between windows; without it the size of the window"),
+    TEXT("padding", "valid", "valid, same, or pixels as for conv2d; padding never counts"),
+    BOOLEAN("ceil", "false", "a window that ends behind the image counts too"),
+};
+static const gp_option_info upsample_options[] = {
+    INTEGERS("factor", "2", "copies of a pixel, one number or height and width"),
+};
+static const gp_option_info factorised_reduction_options[] = {
+    INTEGER("channels", NULL, "of the result, an even number"),
+    NUMBER("epsilon", "1e-5", "of the batch norm"),
+    NUMBER("decay", "0.9", "of the batch norm's moving averages"),
+};
+static const gp_option_info squeeze_excitation_options[] = {
+    INTEGER("reduction", "16", "channels are squeezed to this part of their number"),
+};
+static const gp_option_info drop_path_options[] = {
+    NUMBER("p", "0.5", "probability with which a sample is dropped in training"),
+    BOOLEAN("scheduled", "false", "the probability grows over the training, from 0 to p"),
 };
 static const gp_option_info gelu_options[] = {
     TEXT("approximate", "erf", "erf (exact), or tanh (GPT-2's approximation)"),
@@ -141,6 +178,18 @@ static const gp_option_info no_options[1] = {{0}};
     X(rms_norm, rms_norm_options, COUNT(rms_norm_options), false, "normalises the mean square of the last dimension")  \
     X(batch_norm, batch_norm_options, COUNT(batch_norm_options), false,                                                \
       "normalises every channel (last dimension) over samples and pixels; moving averages in evaluation")              \
+    X(conv2d, conv2d_options, COUNT(conv2d_options), false, "convolution of an image [height, width, channels]")       \
+    X(max_pool, pool_options, COUNT(pool_options), false, "the greatest element of each window of an image")           \
+    X(average_pool, pool_options, COUNT(pool_options), false, "the mean of each window of an image")                   \
+    X(global_average_pool, no_options, 0, false, "the mean over all pixels: an image becomes a row of channels")       \
+    X(upsample, upsample_options, COUNT(upsample_options), false, "every pixel repeated (nearest neighbour)")          \
+    X(factorised_reduction, factorised_reduction_options, COUNT(factorised_reduction_options), false,                  \
+      "an image of half the height and width: two 1x1 convolutions of stride 2, the second a pixel further, then "     \
+      "batch norm")                                                                                                    \
+    X(squeeze_excitation, squeeze_excitation_options, COUNT(squeeze_excitation_options), false,                        \
+      "scales the channels of an image by what a small network makes of their means")                                  \
+    X(drop_path, drop_path_options, COUNT(drop_path_options), false,                                                   \
+      "drops whole samples at random in training, scales the others")                                                  \
     X(relu, no_options, 0, false, "max(x, 0)")                                                                         \
     X(gelu, gelu_options, COUNT(gelu_options), false, "x times the normal distribution function of x")                 \
     X(silu, no_options, 0, false, "x sigmoid(x)")                                                                      \

@@ -82,6 +82,11 @@ static void test_fill_moments(void **state) {
     check_moments(x, 0, 1.0 / 3);
     for (int i = 0; i < COUNT; i++)
         assert_true(x[i] >= -1.0f && x[i] < 1.0f);
+    /* The variance of a normal number that lies within two deviations. */
+    gp_random_fill_truncated_normal(x, COUNT, 1337, "h.0.attn.weight");
+    check_moments(x, 0, 0.7737413);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(fabsf(x[i]) <= 2);
     gp_free(x);
 }
 
@@ -89,8 +94,9 @@ static void test_fill_moments(void **state) {
 static void test_fill_is_counted(void **state) {
     (void)state;
     float all[11], some[11], other[11];
-    void (*fills[])(float *, int64_t, uint64_t, const char *) = {gp_random_fill_normal, gp_random_fill_uniform};
-    for (int f = 0; f < 2; f++) {
+    void (*fills[])(float *, int64_t, uint64_t, const char *) = {gp_random_fill_normal, gp_random_fill_uniform,
+                                                                 gp_random_fill_truncated_normal};
+    for (int f = 0; f < 3; f++) {
         fills[f](all, 11, 7, "a");
         for (int count = 0; count < 11; count++) {
             some[count] = 99;

@@ -127,6 +127,36 @@ static void test_layers(void **state) {
                   2);
 }
 
+/* A convolution before, a linear layer behind. */
+static void check_on_image(gp_device *device, gp_layer *layer) {
+    gp_model *model = model_of(type_of(GP_F32, 3, (int64_t[]){5, 4, 1}));
+    use_squared_error(model);
+    add(model, "conv2d", OPTIONS(INTEGER("channels", 4), TEXT("kernel", "2, 1"), TEXT("padding", "same")));
+    assert_ok(gp_model_add(model, layer));
+    add_linear(model, 2);
+    check_differences(model, device);
+}
+
+static void test_images(void **state) {
+    gp_device *device = *state;
+    check_on_image(device,
+                   layer_of("conv2d", OPTIONS(INTEGER("channels", 2), INTEGER("kernel", 2), INTEGER("groups", 2),
+                                              TEXT("stride", "2, 1"), TEXT("padding", "1,0,0,1"))));
+    check_on_image(device,
+                   layer_of("conv2d", OPTIONS(INTEGER("channels", 4), INTEGER("kernel", 2), INTEGER("groups", 4),
+                                              INTEGER("dilation", 2), BOOLEAN("bias", 0))));
+    check_on_image(device, layer_of("max_pool", OPTIONS(INTEGER("kernel", 3), INTEGER("stride", 2),
+                                                        TEXT("padding", "same"), BOOLEAN("ceil", 1))));
+    check_on_image(device, layer_of("average_pool", OPTIONS(INTEGER("kernel", 2), TEXT("padding", "1"))));
+    check_on_image(device, layer_of("global_average_pool", NO_OPTIONS));
+    check_on_image(device, layer_of("upsample", OPTIONS(TEXT("factor", "2, 1"))));
+    check_on_image(device, layer_of("factorised_reduction", OPTIONS(INTEGER("channels", 2))));
+    check_on_image(device, layer_of("squeeze_excitation", OPTIONS(INTEGER("reduction", 2))));
+    check_on_image(device, layer_of("drop_path", NO_OPTIONS));
+    check_on_image(device, layer_of("drop_path", OPTIONS(BOOLEAN("scheduled", 1))));
+    check_on_image(device, layer_of("batch_norm", OPTIONS(BOOLEAN("relu", 1))));
+}
+
 static void test_tokens(void **state) {
     gp_model *model = model_of(type_of(GP_I32, 1, (int64_t[]){3}));
     add(model, "embedding", OPTIONS(INTEGER("vocabulary", 7), INTEGER("width", 4)));
@@ -284,6 +314,7 @@ static void test_same_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_images),
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_same_bits),
     };
