@@ -128,6 +128,8 @@ GP_API int gp_schedule_in_flight(const gp_schedule *schedule, int worker, int *r
  * bits as those of every other such schedule. True of all that gp_schedule_create makes; a schedule from a file may
  * differ. */
 GP_API bool gp_schedule_backward_in_order(const gp_schedule *schedule);
+/* The same of forward passes, in whose order the moments of micro-batches are merged (moving averages). */
+GP_API bool gp_schedule_forward_in_order(const gp_schedule *schedule);
 /* A copy with sends and receives: RECV_F before F, SEND_F after; RECV_B after R and before B (early recompute), SEND_B
  * after. Errors: GP_INVALID when the schedule has sends or receives already. */
 GP_API gp_status gp_schedule_lower(const gp_schedule *schedule, gp_schedule **lowered);

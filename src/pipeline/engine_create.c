@@ -116,6 +116,18 @@ static gp_status allocate_shares(gp_engine *engine) {
     return GP_OK;
 }
 
+/* Only a schedule from a file can have another order than the micro-batches'. */
+static void warn_of_order(const gp_engine *engine) {
+    const gp_schedule *schedule = engine->agendas->schedule;
+    const gp_moments *moments;
+    if (!gp_schedule_backward_in_order(schedule))
+        gp_log(GP_LOG_WARNING, "the schedule runs backward passes in another order than the micro-batches': its "
+                               "results differ from other schedules' by rounding");
+    if (gp_model_moments(engine->options.model, &moments) > 0 && !gp_schedule_forward_in_order(schedule))
+        gp_log(GP_LOG_WARNING, "the schedule runs forward passes in another order than the micro-batches': moving "
+                               "averages differ from other schedules' by rounding");
+}
+
 static gp_status begin(gp_engine *engine, const gp_engine_options *options) {
     GP_TRY(resolve(engine, options));
     engine->total = engine->count = engine->options.stages * (size_t)engine->options.replicas;
@@ -124,9 +136,7 @@ static gp_status begin(gp_engine *engine, const gp_engine_options *options) {
     if (!engine->options.inference) {
         for (int r = 0; r < engine->options.replicas; r++)
             GP_TRY(gp_engine_find_agenda(engine, engine->shares[r].micro_batches, &engine->shares[r].agenda));
-        if (!gp_schedule_backward_in_order(engine->agendas->schedule))
-            gp_log(GP_LOG_WARNING, "the schedule runs backward passes in another order than the micro-batches': its "
-                                   "results differ from other schedules' by rounding");
+        warn_of_order(engine);
     }
     GP_TRY(start_workers(engine));
     engine->command = (gp_command){.kind = GP_COMMAND_PLAN};

@@ -173,18 +173,26 @@ bool gp_schedule_has_messages(const gp_schedule *schedule) {
     return false;
 }
 
-bool gp_schedule_backward_in_order(const gp_schedule *schedule) {
+static bool in_order(const gp_schedule *schedule, gp_action_kind kind) {
     for (int worker = 0; worker < schedule->stages; worker++) {
         size_t count;
         const gp_action *actions = gp_schedule_actions(schedule, worker, &count);
         int last = -1;
         for (size_t i = 0; i < count; i++) {
-            if (actions[i].kind != GP_BACKWARD) continue;
+            if (actions[i].kind != kind) continue;
             if (actions[i].micro_batch < last) return false;
             last = actions[i].micro_batch;
         }
     }
     return true;
+}
+
+bool gp_schedule_backward_in_order(const gp_schedule *schedule) {
+    return in_order(schedule, GP_BACKWARD);
+}
+
+bool gp_schedule_forward_in_order(const gp_schedule *schedule) {
+    return in_order(schedule, GP_FORWARD);
 }
 
 typedef struct flight_count {

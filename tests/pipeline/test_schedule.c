@@ -92,10 +92,30 @@ static void check_one(gp_schedule_kind kind, int stages, int micro_batches, gp_r
     assert_int_equal(gp_schedule_check(schedule, most), GP_OK);
     if (most > 1) assert_int_equal(gp_schedule_check(schedule, most - 1), GP_INVALID);
     assert_true(gp_schedule_backward_in_order(schedule));
+    assert_true(gp_schedule_forward_in_order(schedule));
     assert_int_equal(gp_schedule_lower(schedule, &lowered), GP_OK);
     assert_int_equal(gp_schedule_check(lowered, most), GP_OK);
     gp_schedule_destroy(lowered);
     gp_schedule_destroy(schedule);
+}
+
+static void test_order(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool forward, backward;
+    } cases[] = {{"F0 F1 B0 B1", true, true},
+                 {"F1 F0 B0 B1", false, true},
+                 {"F0 F1 B1 B0", true, false},
+                 {"F0 F1 B0 B1\nF0 F1 B0 B1", true, true},
+                 {"F0 F1 B0 B1\nF1 F0 B0 B1", false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gp_schedule *schedule;
+        assert_int_equal(gp_schedule_parse(&schedule, cases[i].text), GP_OK);
+        assert_int_equal(gp_schedule_forward_in_order(schedule), cases[i].forward);
+        assert_int_equal(gp_schedule_backward_in_order(schedule), cases[i].backward);
+        gp_schedule_destroy(schedule);
+    }
 }
 
 static void test_all_are_proved(void **state) {
@@ -221,15 +241,11 @@ static void test_no_memory_left(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpipe),
-                                       cmocka_unit_test(test_1f1b),
-                                       cmocka_unit_test(test_naive),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_all_are_proved),
-                                       cmocka_unit_test(test_actions),
-                                       cmocka_unit_test(test_lowering),
-                                       cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_figures_of_a_step),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpipe),         cmocka_unit_test(test_1f1b),
+                                       cmocka_unit_test(test_naive),         cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_order),         cmocka_unit_test(test_all_are_proved),
+                                       cmocka_unit_test(test_actions),       cmocka_unit_test(test_lowering),
+                                       cmocka_unit_test(test_names),         cmocka_unit_test(test_figures_of_a_step),
                                        cmocka_unit_test(test_no_memory_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
