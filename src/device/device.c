@@ -46,17 +46,49 @@ static gp_status does_not_fit(const gp_device *device, size_t bytes) {
                     limit);
 }
 
-gp_status gp_device_allocate(gp_device *device, size_t bytes, void **memory) {
-    *memory = NULL;
+/* Counts bytes that are about to be taken. */
+static gp_status count_bytes(gp_device *device, size_t bytes) {
     size_t size = padded(bytes);
     size_t room = (device->limit ? device->limit : SIZE_MAX);
     room = room > device->used ? room - device->used : 0;
     if (size > room) return does_not_fit(device, bytes);
-    *memory = device->class->allocate(device, size);
-    if (!*memory) return GP_OUT_OF_MEMORY;
     device->used += size;
-    if (device->used > device->high_water) device->high_water = device->used;
     return GP_OK;
+}
+
+static void note_high_water(gp_device *device) {
+    if (device->used > device->high_water) device->high_water = device->used;
+}
+
+gp_status gp_device_allocate(gp_device *device, size_t bytes, void **memory) {
+    *memory = NULL;
+    GP_TRY(count_bytes(device, bytes));
+    *memory = device->class->allocate(device, padded(bytes));
+    if (*memory) {
+        note_high_water(device);
+        return GP_OK;
+    }
+    device->used -= padded(bytes);
+    return GP_OUT_OF_MEMORY;
+}
+
+gp_status gp_device_allocate_host(gp_device *device, size_t bytes, void **memory) {
+    bool counts = device->class->in_host_memory;
+    *memory = NULL;
+    if (counts) GP_TRY(count_bytes(device, bytes));
+    *memory = gp_allocate(padded(bytes));
+    if (*memory) {
+        note_high_water(device);
+        return GP_OK;
+    }
+    if (counts) device->used -= padded(bytes);
+    return GP_OUT_OF_MEMORY;
+}
+
+void gp_device_release_host(gp_device *device, void *memory, size_t bytes) {
+    if (!memory) return;
+    gp_free(memory);
+    if (device->class->in_host_memory) device->used -= padded(bytes);
 }
 
 void gp_device_release(gp_device *device, void *memory, size_t bytes) {

@@ -82,6 +82,8 @@ int gp_update_states(gp_update_kind kind, double momentum);
 
 typedef struct gp_device_class {
     const char *name;
+    gp_dtype stored;     /* how an f32 lies in its memory: GP_F32, or GP_F64; what is read and written so loses nothing */
+    bool in_host_memory; /* its memory is the host's */
 
     /* -- required -- */
     /* Bytes that a tensor takes on this device (not padded). Pure. */
@@ -131,6 +133,11 @@ struct gp_device {
 gp_status gp_device_allocate(gp_device *device, size_t bytes, void **memory);
 void gp_device_release(gp_device *device, void *memory, size_t bytes); /* memory may be NULL */
 void gp_device_destroy(gp_device *device);                             /* accepts NULL */
+
+/* Host memory that is kept for the device, zeroed. Counts against the limit where the device's memory is the host's.
+ * Errors as gp_device_allocate. */
+gp_status gp_device_allocate_host(gp_device *device, size_t bytes, void **memory);
+void gp_device_release_host(gp_device *device, void *memory, size_t bytes); /* memory may be NULL */
 
 /* For implementations: the device's own copy of desc->attributes, freed with gp_free; NULL when there are none. Errors:
  * GP_OUT_OF_MEMORY. */

@@ -36,6 +36,7 @@ typedef struct gp_engine_options {
     gp_update_kind optimizer; /* for the number of moment arrays */
     double momentum;
     double report_after; /* seconds, see world.h */
+    bool snapshot;       /* room for a copy of what is kept, for saving in the background (save.h) */
     uint64_t seed;       /* of dropout */
     int64_t steps;       /* of the whole training: rates that are scheduled over it grow with step / steps; 0: they
                             stay at their beginning */
@@ -44,7 +45,9 @@ typedef struct gp_engine_options {
 /* Bytes of a worker by kind. */
 typedef struct gp_worker_bytes {
     size_t parameters; /* and the forms that kernels want them in; states with the moments that they follow */
-    size_t gradients, optimizer, stash, workspace, communication, total;
+    size_t gradients, optimizer, stash, workspace, communication;
+    size_t snapshot; /* the copy that is saved in the background; host memory */
+    size_t total;    /* what counts against the device's limit */
 } gp_worker_bytes;
 
 typedef struct gp_worker_plan {

@@ -141,6 +141,7 @@ static gp_status begin(gp_engine *engine, const gp_engine_options *options) {
     GP_TRY(start_workers(engine));
     engine->command = (gp_command){.kind = GP_COMMAND_PLAN};
     GP_TRY(gp_engine_post(engine));
+    GP_TRY(gp_kept_create(&engine->kept, &engine->options, engine->workers[0].device->class->stored));
     return gp_engine_plan_memory(engine);
 }
 
@@ -191,6 +192,7 @@ void gp_engine_destroy(gp_engine *engine) {
     char message[2048];
     memcpy(message, gp_error_message(), strnlen(gp_error_message(), sizeof message - 1) + 1);
     message[sizeof message - 1] = '\0';
+    gp_engine_save_abandon(engine);
     end_workers(engine);
     gp_world_destroy(engine->world);
     while (engine->agendas) {
@@ -200,6 +202,7 @@ void gp_engine_destroy(gp_engine *engine) {
     }
     gp_engine_plan_destroy(&engine->plan);
     gp_schedule_destroy(engine->custom);
+    gp_kept_destroy(&engine->kept);
     gp_free(engine->bounds);
     gp_free(engine->shares);
     gp_free(engine->numbers);

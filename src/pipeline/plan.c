@@ -75,8 +75,10 @@ static void sum_bytes(gp_worker *worker) {
                              .optimizer = bytes->moments,
                              .stash = worker->stash_bytes,
                              .workspace = bytes->workspace + worker->scalars_bytes,
-                             .communication = worker->communication_bytes};
+                             .communication = worker->communication_bytes,
+                             .snapshot = worker->engine->options.snapshot ? worker->save.bytes : 0};
     sum->total = sum->parameters + sum->gradients + sum->optimizer + sum->stash + sum->workspace + sum->communication;
+    if (worker->device->class->in_host_memory) sum->total += sum->snapshot;
 }
 
 /* ---- the plan ---- */
@@ -111,6 +113,7 @@ gp_status gp_engine_plan_memory(gp_engine *engine) {
     for (size_t w = 0; w < workers; w++) {
         gp_worker *worker = &engine->workers[w];
         GP_TRY(plan_slots(worker));
+        GP_TRY(gp_worker_plan_save(worker));
         sum_bytes(worker);
         fill_plan(worker, &engine->plan.worker[w]);
         size_t owned = count_owned(worker);

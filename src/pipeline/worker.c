@@ -68,6 +68,12 @@ static gp_status run_command(gp_worker *worker) {
         return gp_worker_evaluate(worker);
     case GP_COMMAND_FORWARD:
         return gp_worker_forward(worker);
+    case GP_COMMAND_LOAD:
+        return gp_worker_load(worker);
+    case GP_COMMAND_SAVE:
+        return gp_worker_save_begin(worker);
+    case GP_COMMAND_SAVE_POLL:
+        return gp_worker_save_poll(worker);
     case GP_COMMAND_POISON:
         gp_worker_poison(worker);
         return GP_OK;

@@ -12,6 +12,7 @@
 #include "pipeline/reducer.h"
 #include "pipeline/slots.h"
 #include "pipeline/stage.h"
+#include "pipeline/worker_save.h"
 #include "world/world.h"
 
 typedef enum gp_command_kind {
@@ -27,6 +28,9 @@ typedef enum gp_command_kind {
     GP_COMMAND_GRADIENTS,
     GP_COMMAND_EVALUATE,
     GP_COMMAND_FORWARD,
+    GP_COMMAND_LOAD,
+    GP_COMMAND_SAVE,
+    GP_COMMAND_SAVE_POLL,
     GP_COMMAND_POISON,
     GP_COMMAND_LEAVE
 } gp_command_kind;
@@ -46,6 +50,8 @@ typedef struct gp_command {
     size_t parameter; /* or state */
     const float *source;
     float *destination;
+    const gp_checkpoint *checkpoint; /* to load; or */
+    const gp_shards *weights;
 } gp_command;
 
 /* What a replica takes of the mini-batch of a command. */
@@ -127,6 +133,8 @@ typedef struct gp_worker {
     double first_action, last_backward; /* seconds on the clock */
     gp_trace_entry *trace;
     size_t trace_count, trace_capacity;
+
+    gp_worker_save save;
 } gp_worker;
 
 struct gp_engine {
@@ -144,7 +152,9 @@ struct gp_engine {
     int64_t *numbers;  /* memory of the shares' arrays */
     size_t owned_most; /* parameters owned by one worker, at most */
     gp_worker_times *times;
-    bool dirty; /* accumulators hold gradients */
+    bool dirty;    /* accumulators hold gradients */
+    gp_kept kept;  /* what checkpoints hold */
+    gp_save *save; /* the last one; NULL: none */
 
     gp_command command;
     gp_event posted;   /* counts commands */

@@ -139,6 +139,7 @@ gp_status gp_worker_allocate(gp_worker *worker) {
     GP_TRY(allocate(worker->device, worker->communication_bytes, &worker->communication));
     GP_TRY(allocate(worker->device, worker->scalars_bytes, &worker->scalars));
     GP_TRY(allocate_host(worker));
+    GP_TRY(gp_worker_allocate_save(worker));
     GP_TRY(gp_slots_create(&worker->recomputed, worker->stash, bytes->recomputed, worker->recomputed_slots));
     char *kept = worker->stash ? (char *)worker->stash + (size_t)worker->recomputed_slots * bytes->recomputed : NULL;
     GP_TRY(gp_slots_create(&worker->kept, kept, bytes->kept, worker->kept_slots));
@@ -190,6 +191,7 @@ void gp_worker_release(gp_worker *worker) {
         gp_device_release(worker->device, worker->communication, worker->communication_bytes);
         gp_device_release(worker->device, worker->scalars, worker->scalars_bytes);
     }
+    gp_worker_release_save(worker);
     gp_slots_destroy(&worker->recomputed);
     gp_slots_destroy(&worker->kept);
     void *host[] = {worker->forward_slots, worker->gradient_slots, worker->forward_in,    worker->gradient_out,

@@ -240,6 +240,8 @@ static void cpu_destroy(gp_device *device) {
 
 static const gp_device_class cpu_class = {
     .name = "cpu",
+    .stored = GP_F32,
+    .in_host_memory = true,
     .bytes = cpu_bytes,
     .enter = cpu_enter,
     .allocate = cpu_allocate,

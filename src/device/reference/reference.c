@@ -123,6 +123,8 @@ static void reference_destroy(gp_device *device) {
 
 static const gp_device_class reference_class = {
     .name = "reference",
+    .stored = GP_F64,
+    .in_host_memory = true,
     .bytes = gp_reference_bytes,
     .enter = reference_enter,
     .allocate = reference_allocate,
