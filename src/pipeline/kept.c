@@ -70,16 +70,17 @@ static void *at(void *memory, size_t offset) {
     return memory ? (char *)memory + offset : NULL;
 }
 
+/* Replicas hold the same; the first one writes. Of moments each may have its own piece. */
 static bool find_parameter(const gp_stage *stage, const gp_kept_source *source, gp_kept_place *place) {
     size_t index = gp_stage_find_parameter(stage, source->index);
     if (index == SIZE_MAX) return false;
     const gp_stage_parameter *parameter = &stage->parameters[index];
-    size_t array = (size_t)source->which * stage->bytes.weights;
-    place->memory = source->kind == GP_KEPT_PARAMETER ? at(stage->weights, parameter->offset)
-                                                      : at(stage->moments, array + parameter->offset);
-    place->count = parameter->elements;
-    place->writes = parameter->owner == stage->options.index;
-    return true;
+    bool moment = source->kind == GP_KEPT_MOMENT, shared = moment && stage->options.shard_optimizer;
+    place->memory = moment ? gp_stage_moment(stage, parameter, source->which) : at(stage->weights, parameter->offset);
+    place->first = moment ? parameter->own_first : 0;
+    place->count = moment ? parameter->own_count : parameter->elements;
+    place->writes = parameter->owner == stage->options.index && (shared || stage->options.replica == 0);
+    return place->count > 0;
 }
 
 static bool find_state(const gp_stage *stage, const gp_kept_source *source, gp_kept_place *place) {
@@ -87,7 +88,7 @@ static bool find_state(const gp_stage *stage, const gp_kept_source *source, gp_k
     const gp_stage_state *own = &stage->states[source->index - stage->first_state];
     place->memory = at(stage->state_memory, own->offset);
     place->count = gp_shape_elements(own->type.shape);
-    place->writes = true;
+    place->writes = stage->options.replica == 0;
     return true;
 }
 
