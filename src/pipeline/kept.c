@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "pipeline/buckets.h"
 
 /* ---- the list ---- */
 
@@ -75,11 +76,13 @@ static bool find_parameter(const gp_stage *stage, const gp_kept_source *source, 
     size_t index = gp_stage_find_parameter(stage, source->index);
     if (index == SIZE_MAX) return false;
     const gp_stage_parameter *parameter = &stage->parameters[index];
-    bool moment = source->kind == GP_KEPT_MOMENT, shared = moment && stage->options.shard_optimizer;
+    const gp_stage_options *options = &stage->options;
+    bool moment = source->kind == GP_KEPT_MOMENT;
+    bool cut = moment && options->shard_optimizer && gp_parameter_is_cut(parameter->elements, options->replicas);
     place->memory = moment ? gp_stage_moment(stage, parameter, source->which) : at(stage->weights, parameter->offset);
     place->first = moment ? parameter->own_first : 0;
     place->count = moment ? parameter->own_count : parameter->elements;
-    place->writes = parameter->owner == stage->options.index && (shared || stage->options.replica == 0);
+    place->writes = parameter->owner == options->index && (cut || options->replica == 0);
     return place->count > 0;
 }
 
