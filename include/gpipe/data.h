@@ -80,6 +80,55 @@ GP_API gp_status gp_tokenizer_decode(const gp_tokenizer *tokenizer, const int32_
 GP_API gp_status gp_tokenizer_decode_next(const gp_tokenizer *tokenizer, int32_t before, int32_t id, char *text,
                                           size_t capacity, size_t *bytes);
 
+/* --- Token files: text encoded once, for many runs. --- */
+
+/* What a document is: a file; a line that is not blank; a run of such lines; a line of JSON whose text stands in a
+ * field. */
+typedef enum gp_documents { GP_DOCUMENT_FILE, GP_DOCUMENT_LINE, GP_DOCUMENT_PARAGRAPH, GP_DOCUMENT_JSON } gp_documents;
+
+/* Ids of two bytes, or four when the vocabulary is larger than 65536, little-endian: behind a header as llm.c writes it
+ * (dev/data/data_common.py: magic number 20240520, version 1; with four bytes 20240801, version 7; the number of
+ * tokens; gpipe adds the vocabulary), or without one, as nanoGPT has them. */
+typedef enum gp_token_format { GP_TOKENS_LLMC, GP_TOKENS_RAW } gp_token_format;
+
+typedef struct gp_tokenize_options {
+    size_t size; /* sizeof, or 0 */
+    const gp_tokenizer *tokenizer;
+    const char *const *inputs; /* paths or patterns, in their order; "-" is the standard input */
+    size_t input_count;
+    const char *output; /* "name.bin"; when there is more than one file: name_000000.bin, name_000001.bin and so on */
+    gp_token_format format;
+    int64_t file_tokens; /* tokens of a file at most; 0: as many as the format counts (2147483647 with a header) */
+    gp_documents documents;
+    const char *field;       /* of JSON; NULL: "text" */
+    const char *end_of_text; /* the token that follows every document; NULL: none */
+    bool plain;              /* tokens such as "<|endoftext|>" in the text are text and not tokens */
+    bool replace;            /* output that is there is replaced; else it is refused */
+    int threads;             /* that encode; 0: as many as there are cores. The ids are the same for any number */
+    /* Called now and then by the calling thread with the bytes of text that are done and those that are known; 0 when
+     * the standard input is read. False ends the work. NULL: not called. */
+    bool (*progress)(void *user, uint64_t done, uint64_t bytes);
+    void *user;
+} gp_tokenize_options;
+
+typedef struct gp_tokenize_result {
+    size_t size; /* sizeof, or 0: set it before the call */
+    int64_t tokens, documents;
+    uint64_t bytes;    /* of text */
+    uint64_t replaced; /* places that were not UTF-8 and count as U+FFFD (bpe, wordpiece) */
+    int id_bytes;
+    char **files; /* names, in order */
+    size_t file_count;
+} gp_tokenize_result;
+
+/* Encodes text into token files. The text is mapped, not loaded; memory is a few MiB for each thread. Files are
+ * complete under their names or not there. Errors: GP_INVALID for what is missing, no text, a token that the vocabulary
+ * lacks, text that the vocabulary cannot express, an option out of range, output that is there; GP_INTERRUPTED when
+ * `progress` ended the work; GP_IO; GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_tokenize(const gp_tokenize_options *options, gp_tokenize_result *result);
+/* Frees what the result holds; accepts a zeroed struct. */
+GP_API void gp_tokenize_result_free(gp_tokenize_result *result);
+
 /* --- Datasets. --- */
 
 typedef struct gp_dataset gp_dataset;

@@ -140,6 +140,10 @@ gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t 
     return gp_write_all(writer->descriptor, data, bytes, writer->temporary);
 }
 
+gp_status gp_file_writer_write_at(gp_file_writer *writer, const void *data, size_t bytes, uint64_t offset) {
+    return gp_write_all_at(writer->descriptor, data, bytes, offset, writer->temporary);
+}
+
 gp_status gp_file_writer_commit(gp_file_writer *writer) {
     int failure = fsync(writer->descriptor) != 0 ? errno : 0;
     if (close(writer->descriptor) != 0 && !failure) failure = errno;

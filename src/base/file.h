@@ -27,6 +27,8 @@ typedef struct gp_file_writer gp_file_writer;
  * regular file (a folder, a device, a pipe), GP_IO, GP_OUT_OF_MEMORY. */
 gp_status gp_file_writer_create(gp_file_writer **writer, const char *path);
 gp_status gp_file_writer_write(gp_file_writer *writer, const void *data, size_t bytes);
+/* Writes over what is there already. */
+gp_status gp_file_writer_write_at(gp_file_writer *writer, const void *data, size_t bytes, uint64_t offset);
 /* Waits until the bytes and the name are on the disk. On an error the old file is there still, or the new one, whole.
  * Call gp_file_writer_destroy afterwards all the same. */
 gp_status gp_file_writer_commit(gp_file_writer *writer);

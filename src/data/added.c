@@ -48,8 +48,7 @@ void gp_added_free(gp_added *added) {
     *added = (gp_added){0};
 }
 
-/* The longest token at `at`, -1 when there is none. */
-static int32_t match_at(const gp_added *added, const unsigned char *text, size_t bytes, size_t at, size_t *end) {
+int32_t gp_added_at(const gp_added *added, const unsigned char *text, size_t bytes, size_t at, size_t *end) {
     int32_t id = -1;
     uint32_t node = 0;
     for (; at < bytes; at++) {
@@ -100,7 +99,7 @@ bool gp_added_find(const gp_added *added, const gp_vocabulary *vocabulary, const
                    const unsigned char *text, size_t bytes, size_t from, gp_added_match *match) {
     if (added->longest == 0) return false;
     for (size_t at = from; (at = next_first(added, text, bytes, at)) < bytes; at++) {
-        match->id = match_at(added, text, bytes, at, &match->end);
+        match->id = gp_added_at(added, text, bytes, at, &match->end);
         if (match->id < 0) continue;
         match->begin = at;
         strip(unicode, &vocabulary->tokens[match->id], text, bytes, from, match);

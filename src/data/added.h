@@ -24,6 +24,9 @@ gp_status gp_added_create(gp_added *added, const gp_vocabulary *vocabulary);
 /* Accepts a zeroed struct. */
 void gp_added_free(gp_added *added);
 
+/* The longest token that begins at `at`, -1 when there is none; `*end` is behind it. */
+int32_t gp_added_at(const gp_added *added, const unsigned char *text, size_t bytes, size_t at, size_t *end);
+
 /* The first match that begins at `from` or later; false when there is none. `text` is valid UTF-8. */
 bool gp_added_find(const gp_added *added, const gp_vocabulary *vocabulary, const gp_unicode *unicode,
                    const unsigned char *text, size_t bytes, size_t from, gp_added_match *match);

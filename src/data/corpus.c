@@ -1,21 +1,14 @@
 /* Finding, mapping and checking the files of a corpus. */
 #include "data/corpus.h"
 
-#include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/paths.h"
 #include "data/utf8.h"
-
-#ifndef GLOB_TILDE
-#define GLOB_TILDE 0
-#endif
 
 enum { CHECKED_BYTES = 1 << 20 };
 
@@ -38,35 +31,13 @@ static gp_status open_files(gp_corpus *corpus, char *const *paths, size_t count)
     return GP_OK;
 }
 
-static int compare_paths(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Opens all that match. Sorted by bytes, not by the locale as glob would: the order of the files is part of the data.
- */
-static gp_status open_matches(gp_corpus *corpus, const char *pattern) {
-    glob_t found = {0};
-    int result = glob(pattern, GLOB_NOSORT | GLOB_TILDE, NULL, &found);
-    gp_status status;
-    if (result == GLOB_NOMATCH) {
-        status = gp_error(GP_INVALID, "the pattern '%s' matches no file", pattern);
-    } else if (result != 0) {
-        status = gp_error(GP_IO, "the files of the pattern '%s' could not be listed: %s", pattern,
-                          result == GLOB_NOSPACE ? "no memory left" : strerror(errno));
-    } else {
-        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_paths);
-        status = open_files(corpus, found.gl_pathv, found.gl_pathc);
-    }
-    globfree(&found);
-    return status;
-}
-
 gp_status gp_corpus_open(gp_corpus *corpus, const char *pattern) {
     *corpus = (gp_corpus){0};
     if (!pattern || !*pattern) return gp_error(GP_INVALID, "no text was given: a path or a pattern is needed");
-    bool is_pattern = (strpbrk(pattern, "*?[") || pattern[0] == '~') && access(pattern, F_OK) != 0;
-    gp_status status =
-        is_pattern ? open_matches(corpus, pattern) : open_files(corpus, (char *const[]){(char *)pattern}, 1);
+    gp_paths paths = {0};
+    gp_status status = gp_paths_add(&paths, pattern);
+    if (status == GP_OK) status = open_files(corpus, paths.list, paths.count);
+    gp_paths_free(&paths);
     if (status == GP_OK && corpus->bytes == 0) {
         status = gp_error(GP_INVALID, "the text '%s' is empty (%zu file%s)", pattern, corpus->count,
                           corpus->count == 1 ? "" : "s");
