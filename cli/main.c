@@ -11,7 +11,7 @@
 
 static const cli_command *const commands[] = {
     &cli_train,    &cli_eval,    &cli_sample,    &cli_plan,   &cli_profile,
-    &cli_simulate, &cli_inspect, &cli_gradients, &cli_doctor, &cli_help,
+    &cli_simulate, &cli_inspect, &cli_gradients, &cli_tokenize, &cli_doctor, &cli_help,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands, USAGE = 2 };
 

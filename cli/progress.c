@@ -8,13 +8,13 @@
 
 static const double redraw_every = 0.1, line_every = 5.0, newest = 0.1; /* share of the newest step in averages */
 
-static double now(void) {
+double cli_now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static const char *duration(double seconds, char *text, size_t size) {
+const char *cli_duration(double seconds, char *text, size_t size) {
     long long whole = (long long)(seconds + 0.5);
     if (whole >= 3600) {
         snprintf(text, size, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
@@ -26,8 +26,7 @@ static const char *duration(double seconds, char *text, size_t size) {
     return text;
 }
 
-/* 1234567 -> "1.23M" */
-static const char *rate(double value, char *text, size_t size) {
+const char *cli_rate(double value, char *text, size_t size) {
     const char *unit = value >= 1e6 ? "M" : value >= 1e3 ? "k" : "";
     double scaled = value >= 1e6 ? value / 1e6 : value >= 1e3 ? value / 1e3 : value;
     snprintf(text, size, "%.*f%s", scaled < 10 ? 2 : scaled < 100 ? 1 : 0, scaled, unit);
@@ -35,7 +34,7 @@ static const char *rate(double value, char *text, size_t size) {
 }
 
 void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan) {
-    *progress = (cli_progress){.steps = steps, .skips = skips, .started = now()};
+    *progress = (cli_progress){.steps = steps, .skips = skips, .started = cli_now()};
     progress->last_line = progress->started;
     for (size_t w = 0; w < plan->worker_count; w++) {
         if (plan->workers[w].bytes.total > progress->memory) progress->memory = plan->workers[w].bytes.total;
@@ -58,13 +57,13 @@ static void line_of(const cli_progress *progress, const gp_step_metrics *metrics
     char tokens[16], left[24], memory[16];
     double remaining = (time - progress->started) / (double)metrics->step * (double)(progress->steps - metrics->step);
     snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s  %s left", (long long)metrics->step,
-             (long long)progress->steps, metrics->loss, rate(progress->tokens_per_second, tokens, sizeof tokens),
+             (long long)progress->steps, metrics->loss, cli_rate(progress->tokens_per_second, tokens, sizeof tokens),
              100 * metrics->bubble, gp_bytes_format(progress->memory, memory, sizeof memory),
-             duration(remaining, left, sizeof left));
+             cli_duration(remaining, left, sizeof left));
 }
 
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation) {
-    double time = now();
+    double time = cli_now();
     char line[256];
     measure(progress, metrics);
     line_of(progress, metrics, time, line, sizeof line);

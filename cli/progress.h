@@ -19,4 +19,11 @@ void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, b
 /* Takes the live line away. */
 void cli_progress_end(void);
 
+/* Seconds of a clock that only goes forward. */
+double cli_now(void);
+/* "59s", "1m05s", "2h07m"; returns `text`. */
+const char *cli_duration(double seconds, char *text, size_t size);
+/* 1234567 -> "1.23M"; returns `text`. */
+const char *cli_rate(double value, char *text, size_t size);
+
 #endif
