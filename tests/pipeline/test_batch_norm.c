@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "pipeline/worker.h"
@@ -197,6 +198,61 @@ static void evaluation_uses_states(void **state) {
     gp_model_destroy(model);
 }
 
+/* ---- gradients ---- */
+
+/* Copies samples first .. first + count - 1. */
+static gp_batch part_of(const gp_batch *batch, int64_t first, int64_t count) {
+    const gp_tensor *from[] = {&batch->inputs, &batch->targets};
+    gp_batch part = {0};
+    gp_tensor *to[] = {&part.inputs, &part.targets};
+    for (int i = 0; i < 2; i++) {
+        size_t sample = gp_type_bytes(from[i]->type) / (size_t)from[i]->type.shape.dims[0];
+        gp_type type = from[i]->type;
+        type.shape.dims[0] = count;
+        assert_ok(gp_tensor_create(to[i], type));
+        memcpy(to[i]->data, (const char *)from[i]->data + (size_t)first * sample, (size_t)count * sample);
+    }
+    return part;
+}
+
+static float *gradients_of(const gp_model *model, const gp_batch *batch, size_t stages, int micro_batches,
+                           size_t *count) {
+    int64_t samples = batch->inputs.type.shape.dims[0];
+    gp_engine_options options = test_options(model, stages, samples, micro_batches);
+    gp_engine *engine = start(&options);
+    gp_step_result result;
+    assert_ok(gp_engine_gradients(engine, batch, 0, &result));
+    float *gradients = test_read_all(engine, model, true, count);
+    gp_engine_destroy(engine);
+    return gradients;
+}
+
+/* A micro-batch is normalised by itself: the gradient of the mean over 3 and 2 samples is made of those of each. */
+static void gradients_are_those_of_micro_batches(void **state) {
+    (void)state;
+    gp_model *model = test_images(3, 0);
+    gp_batch all;
+    size_t count;
+    double error = 0, norm = 0;
+    test_batch_create(&all, model, 5, 1);
+    gp_batch first = part_of(&all, 0, 3), second = part_of(&all, 3, 2);
+    float *whole = gradients_of(model, &all, 3, 2, &count), *a = gradients_of(model, &first, 1, 1, &count);
+    float *b = gradients_of(model, &second, 2, 1, &count);
+    for (size_t i = 0; i < count; i++) {
+        double expected = 0.6 * (double)a[i] + 0.4 * (double)b[i];
+        error += pow((double)whole[i] - expected, 2);
+        norm += expected * expected;
+    }
+    if (!(sqrt(error / norm) < 1e-5)) fail_msg("gradients are %g away", sqrt(error / norm));
+    gp_free(whole);
+    gp_free(a);
+    gp_free(b);
+    test_batch_destroy(&all);
+    test_batch_destroy(&first);
+    test_batch_destroy(&second);
+    gp_model_destroy(model);
+}
+
 /* ---- the same bits ---- */
 
 static void same_bits(void **state) {
@@ -214,8 +270,11 @@ static void same_bits(void **state) {
 
 int main(void) {
     setenv("GPIPE_TEST_DEVICE", "reference", 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_case), cmocka_unit_test(uneven_micro_batches),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_case),
+                                       cmocka_unit_test(uneven_micro_batches),
                                        cmocka_unit_test(only_steps_change_states),
-                                       cmocka_unit_test(evaluation_uses_states), cmocka_unit_test(same_bits)};
+                                       cmocka_unit_test(evaluation_uses_states),
+                                       cmocka_unit_test(gradients_are_those_of_micro_batches),
+                                       cmocka_unit_test(same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
