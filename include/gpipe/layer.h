@@ -77,6 +77,11 @@ GP_API void gp_builder_moving_moments(gp_builder *builder, gp_value moving_mean,
 GP_API void gp_builder_keep(gp_builder *builder, const char *name, gp_value value);
 GP_API gp_value gp_builder_recall(gp_builder *builder, const char *name);
 
+/* Adds `weight` (above 0) times the model's loss of `value` to the loss in training: an auxiliary classifier in the
+ * middle of a network (Szegedy et al., arXiv 1409.4842), whose logits reach the last layer as a skip. Only the last
+ * layer may call it, once; `value` has the type of its output. In evaluation it counts nothing. */
+GP_API void gp_builder_auxiliary(gp_builder *builder, gp_value value, double weight);
+
 /* Keeps the first error of the layer (also in the calling thread's message) and returns an invalid value. */
 GP_API gp_value gp_builder_error(gp_builder *builder, const char *format, ...) GP_PRINTF(2, 3);
 
@@ -277,6 +282,22 @@ typedef struct gp_bert_options {
 /* Creates a finished BERT with cross-entropy loss. Initialisation: normal(0, 0.02), biases 0, norms 1. `options` may be
  * NULL (BERT-base with the masked head). Parameters of BERT-base: 109,482,240 with head pooled. */
 GP_API gp_status gp_model_create_bert(gp_model **model, const gp_bert_options *options);
+
+/* ---- models of images: by name with options, as in a configuration ---- */
+
+/* A model by name: `kind` is the name, its options as a layer's, never a container. */
+typedef gp_layer_info gp_model_info;
+
+/* The models of images, for help texts and completion: AmoebaNet-D and -B, ResNets, SENets, GoogLeNet, VGG-16, U-Net, a
+ * perceptron. All of them have the options `classes` and `image`. */
+GP_API const gp_model_info *gp_model_kinds(size_t *count);
+
+/* Creates a finished model. Samples are f32[height, width, channels] as option `image` says (its size, [height, width],
+ * or [height, width, channels], of which there are 3 otherwise). `loss` may be NULL: cross-entropy. Nothing of the size
+ * of parameters or activations is allocated. Unknown names and keys are GP_INVALID with the nearest known one in the
+ * message. */
+GP_API gp_status gp_model_create_named(gp_model **model, const char *name, const gp_option *options,
+                                       size_t option_count, const gp_loss *loss);
 
 #ifdef __cplusplus
 }

@@ -177,6 +177,6 @@ gp_status gp_argument_choice(const gp_arguments *arguments, const char *key, con
 }
 
 gp_status gp_argument_init(const gp_arguments *arguments, const char *key, gp_weight_init *init) {
-    init->given = is_given(arguments, key);
+    *init = (gp_weight_init){.given = is_given(arguments, key)};
     return init->given ? gp_argument_number(arguments, key, 0, 1e6, &init->deviation) : GP_OK;
 }

@@ -265,7 +265,11 @@ static gp_status build_layer(gp_construction *construction, gp_builder *builder,
         status = gp_error(GP_INVALID, "declares fewer parameters than when the model was finished");
     if (status == GP_OK) status = take_states(construction, builder);
     if (status == GP_OK) status = depart(construction, builder, output);
-    if ((size_t)index + 1 == model->layer_count) construction->built->output = output;
+    if ((size_t)index + 1 == model->layer_count) {
+        construction->built->output = output;
+        construction->built->auxiliary = builder->auxiliary;
+        construction->built->auxiliary_weight = builder->auxiliary_weight;
+    }
     return gp_error_within(status, "layer %" PRId32 " (%s)", index, layer->class->kind);
 }
 
@@ -274,6 +278,7 @@ static gp_status build_layers(gp_construction *construction) {
     gp_builder builder = {.graph = construction->built->graph,
                           .dtype = options->dtype,
                           .batch = options->batch,
+                          .layer_count = construction->model->layer_count,
                           .parameter = parameter_again,
                           .recall = recall_again,
                           .state = state_again,
@@ -383,8 +388,12 @@ static gp_status construct(gp_construction *construction) {
 }
 
 gp_status gp_model_build(const gp_model *model, const gp_build_options *options, gp_built *built) {
-    *built = (gp_built){
-        .output = gp_none(), .targets = gp_none(), .weights = gp_none(), .loss = gp_none(), .loss_gradient = gp_none()};
+    *built = (gp_built){.output = gp_none(),
+                        .auxiliary = gp_none(),
+                        .targets = gp_none(),
+                        .weights = gp_none(),
+                        .loss = gp_none(),
+                        .loss_gradient = gp_none()};
     GP_TRY(check_options(model, options));
     gp_construction construction = {.model = model, .options = options, .built = built};
     gp_status status = construct(&construction);

@@ -3,6 +3,7 @@
 #include "layers/builder.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,12 +110,26 @@ gp_value gp_builder_recall(gp_builder *builder, const char *name) {
     return kept ? kept->value : builder->recall(builder, name);
 }
 
+void gp_builder_auxiliary(gp_builder *builder, gp_value value, double weight) {
+    if (!gp_value_valid(value)) return; /* something failed before */
+    if ((size_t)builder->layer + 1 != builder->layer_count) {
+        gp_builder_error(builder, "an auxiliary output counts in the loss, so that only the last layer can give it");
+    } else if (gp_value_valid(builder->auxiliary)) {
+        gp_builder_error(builder, "there is more than one auxiliary output");
+    } else if (!(weight > 0 && isfinite(weight))) {
+        gp_builder_error(builder, "the auxiliary output has weight %g, but more than 0 is accepted", weight);
+    }
+    builder->auxiliary = value;
+    builder->auxiliary_weight = weight;
+}
+
 void gp_builder_begin(gp_builder *builder, const gp_layer *layer, int32_t index) {
     builder->top = layer;
     builder->layer = index;
     builder->depth = 0;
     builder->state_count = 0;
     builder->where[0] = '\0';
+    builder->auxiliary = gp_none();
     builder->root = (size_t)snprintf(builder->path, GP_MAX_NAME, "layers.%" PRId32 ".", index);
     gp_graph_begin_layer(builder->graph, index);
 }
@@ -125,7 +140,11 @@ static gp_status check_output(const gp_builder *builder, gp_value output) {
     if (output.graph != builder->graph) return gp_error(GP_INVALID, "its forward returned a value of another graph");
     if (builder->depth != 0) return gp_error(GP_INVALID, "its forward left %d scopes open", builder->depth);
     gp_type type = gp_value_type(output);
-    char text[128];
+    char text[128], other[128];
+    if (gp_value_valid(builder->auxiliary) && !gp_type_equal(gp_value_type(builder->auxiliary), type))
+        return gp_error(GP_INVALID, "its auxiliary output is %s, but its output is %s",
+                        gp_type_format(gp_value_type(builder->auxiliary), other, sizeof other),
+                        gp_type_format(type, text, sizeof text));
     if (type.shape.rank < 1 || type.shape.dims[0] != builder->batch)
         return gp_error(GP_INVALID, "it returns %s for %" PRId64 " samples, but dimension 0 must stay the batch",
                         gp_type_format(type, text, sizeof text), builder->batch);

@@ -30,6 +30,9 @@ struct gp_builder {
 
     gp_kept *kept;
     size_t kept_count, kept_capacity;
+    size_t layer_count; /* of the model */
+    gp_value auxiliary; /* invalid: none */
+    double auxiliary_weight;
 
     gp_built_state *states; /* declared so far by the layer that is being built */
     size_t state_count, state_capacity;

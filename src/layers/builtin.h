@@ -59,6 +59,7 @@ gp_layer_creator gp_create_linear, gp_create_embedding, gp_create_positions, gp_
 typedef struct gp_weight_init {
     bool given;
     double deviation;
+    bool truncated; /* drawn again beyond two deviations */
 } gp_weight_init;
 
 gp_status gp_argument_init(const gp_arguments *arguments, const char *key, gp_weight_init *init);

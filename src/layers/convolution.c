@@ -88,7 +88,8 @@ gp_value gp_build_squeeze_excitation(gp_builder *builder, const char *scope, gp_
         return gp_builder_error(builder, "squeeze_excitation: a %" PRId64 "th of %" PRId64 " channels is less than one",
                                 reduction, channels);
     bool he = init == GP_CONVOLUTION_HE;
-    gp_weight_init down = {he, sqrt(2 / (double)squeezed)}, up = {he, sqrt(2 / (double)channels)};
+    gp_weight_init down = {.given = he, .deviation = sqrt(2 / (double)squeezed)};
+    gp_weight_init up = {.given = he, .deviation = sqrt(2 / (double)channels)};
     if (scope) gp_builder_push(builder, scope);
     gp_value s = gp_relu(gp_build_linear(builder, "reduce", pooled, squeezed, true, down, NULL));
     s = gp_sigmoid(gp_build_linear(builder, "expand", s, channels, true, up, NULL));
@@ -150,7 +151,7 @@ gp_status gp_create_conv2d(gp_arguments *arguments, gp_layer **layer) {
 
 gp_status gp_create_factorised_reduction(gp_arguments *arguments, gp_layer **layer) {
     factorised_reduction self = {.norm = {.weight = 1}};
-    GP_TRY(gp_argument_integer(arguments, "channels", 2, &self.channels));
+    GP_TRY(gp_argument_integer(arguments, "channels", 1, &self.channels));
     GP_TRY(gp_argument_number(arguments, "epsilon", 0, 1, &self.norm.epsilon));
     GP_TRY(gp_argument_number(arguments, "decay", 0, 1, &self.norm.decay));
     return gp_layer_create_copy(layer, &factorised_reduction_class, &self, sizeof self);

@@ -252,6 +252,7 @@ static gp_status walk_layers(gp_walk *walk) {
     gp_model *model = walk->model;
     for (size_t i = 0; i < model->layer_count; i++) {
         gp_builder builder = {.dtype = GP_F32,
+                              .layer_count = model->layer_count,
                               .batch = WALK_BATCH,
                               .parameter = parameter_first,
                               .recall = recall_first,

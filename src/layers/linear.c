@@ -21,7 +21,7 @@ int64_t gp_last_dim(gp_value x) {
 /* Without `init` as PyTorch's nn.Linear.reset_parameters: weight and bias are uniform(-1/sqrt(k), 1/sqrt(k)), k inputs.
  */
 static gp_init weight_init(gp_weight_init init, int64_t inputs) {
-    if (init.given) return (gp_init){GP_INIT_NORMAL, init.deviation};
+    if (init.given) return (gp_init){init.truncated ? GP_INIT_TRUNCATED_NORMAL : GP_INIT_NORMAL, init.deviation};
     return (gp_init){GP_INIT_UNIFORM, 1 / sqrt((double)inputs)};
 }
 

@@ -26,19 +26,26 @@ gp_status gp_model_check_loss(const gp_model *model) {
     return GP_OK;
 }
 
+/* The loss of one value: the model's output or an auxiliary one. */
+static gp_value loss_of(const gp_model *model, const gp_built *built, gp_value output) {
+    if (model->loss.kind == GP_LOSS_CROSS_ENTROPY)
+        return gp_cross_entropy(output, built->targets, built->weights, &model->loss.cross_entropy);
+    if (gp_value_type(output).dtype != GP_F32) output = gp_cast(output, GP_F32);
+    return gp_squared_error(output, built->targets);
+}
+
 gp_status gp_model_build_loss(const gp_model *model, const gp_build_options *options, gp_built *built) {
     gp_graph *graph = built->graph;
     gp_type target = gp_type_with_batch(gp_model_target_type(model), options->batch);
     gp_graph_begin_layer(graph, (int32_t)model->layer_count);
     built->targets = gp_graph_input(graph, target);
-    if (model->loss.kind == GP_LOSS_CROSS_ENTROPY) {
-        if (options->loss_weights) built->weights = gp_graph_input(graph, (gp_type){GP_F32, target.shape});
-        built->loss = gp_cross_entropy(built->output, built->targets, built->weights, &model->loss.cross_entropy);
-    } else {
-        if (options->loss_weights) return gp_error(GP_INVALID, "loss squared_error takes no weights");
-        gp_value output = built->output;
-        if (gp_value_type(output).dtype != GP_F32) output = gp_cast(output, GP_F32);
-        built->loss = gp_squared_error(output, built->targets);
+    if (options->loss_weights && model->loss.kind != GP_LOSS_CROSS_ENTROPY)
+        return gp_error(GP_INVALID, "loss squared_error takes no weights");
+    if (options->loss_weights) built->weights = gp_graph_input(graph, (gp_type){GP_F32, target.shape});
+    built->loss = loss_of(model, built, built->output);
+    if (options->training && gp_value_valid(built->auxiliary)) {
+        gp_value auxiliary = loss_of(model, built, built->auxiliary);
+        built->loss = gp_add(built->loss, gp_scale(auxiliary, built->auxiliary_weight));
     }
     return gp_error_within(gp_graph_status(graph), "loss");
 }

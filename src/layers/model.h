@@ -95,6 +95,8 @@ typedef struct gp_built {
     size_t boundary_count;
     gp_value output;                 /* of the last layer, when that is the model's last, else gp_none() */
     gp_value targets, weights, loss; /* gp_none() when there are none */
+    gp_value auxiliary;              /* what counts beside the output in the loss of training; gp_none() */
+    double auxiliary_weight;
     gp_value loss_gradient;          /* an input: f32 scalar, 1 / weight of the mini-batch */
 } gp_built;
 
