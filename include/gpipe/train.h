@@ -42,7 +42,12 @@ typedef struct gp_pipeline_options {
                              1, Rajbhandari et al., arXiv 1910.02054): the same bits with less memory */
 } gp_pipeline_options;
 
-typedef enum gp_optimizer_kind { GP_OPTIMIZER_ADAMW, GP_OPTIMIZER_ADAM, GP_OPTIMIZER_SGD } gp_optimizer_kind;
+typedef enum gp_optimizer_kind {
+    GP_OPTIMIZER_ADAMW,
+    GP_OPTIMIZER_ADAM,
+    GP_OPTIMIZER_SGD,
+    GP_OPTIMIZER_RMSPROP
+} gp_optimizer_kind;
 typedef enum gp_decay_kind {
     GP_LR_CONSTANT,
     GP_LR_LINEAR,      /* from lr to min_lr at the last step */
@@ -59,18 +64,42 @@ typedef struct gp_lr_options {
     double min_lr, gamma;  /* gamma: 0 is 0.1 */
 } gp_lr_options;
 
+/* Parameters whose names match a pattern as of the shell (fnmatch(3): `*` also stands for dots) and how they are
+ * trained.
+ */
+typedef struct gp_parameter_group {
+    const char *pattern;
+    bool frozen;      /* not updated; its gradient does not count in the norm */
+    double lr_factor; /* of the learning rate; 0: 1 */
+} gp_parameter_group;
+
 /* All zero is the default: AdamW at a constant learning rate, no decay, no clipping. */
 typedef struct gp_optimizer_options {
     size_t size; /* sizeof, or 0 */
     gp_optimizer_kind kind;
-    double lr;           /* 0: 1e-3 (adam, adamw), 1e-2 (sgd) */
-    double beta1, beta2; /* 0: 0.9, 0.999 */
+    double lr;           /* 0: 1e-3 (adam, adamw), 1e-2 (sgd, rmsprop) */
+    double beta1, beta2; /* 0: 0.9, 0.999 (rmsprop, which has beta2 alone: 0.9) */
     double epsilon;      /* 0: 1e-8 */
     double weight_decay; /* not applied to biases, norms and other parameters of rank < 2 */
-    double momentum;     /* of sgd */
+    double momentum;     /* of sgd and rmsprop */
     bool nesterov;       /* of sgd; needs momentum */
     double clip;         /* largest global norm of the gradient; 0: none */
     gp_lr_options schedule;
+    /* rmsprop: false, the form of PyTorch, root of the second moment + epsilon; true, that of TensorFlow and of the
+     * AmoebaNet paper: root of (second moment + epsilon), the second moment starts at 1. */
+    bool epsilon_inside;
+    /* An average of the weights is kept, average = decay * average + (1 - decay) * weight after each update, which is
+     * what evaluations see. As TensorFlow's, decay grows: after n updates it is min(average, (1 + n) / (10 + n)). 0:
+     * none.
+     */
+    double average;
+    /* The learning rate of layer l of L is multiplied by layer_decay^(L - 1 - l) (Clark et al., arXiv 2003.10555); a
+     * shared parameter counts where it is declared. 0: 1. */
+    double layer_decay;
+    /* The first group whose pattern matches counts, in addition to layer_decay. A pattern that no parameter matches is
+     * an error. Copied while the trainer is created. */
+    const gp_parameter_group *groups;
+    size_t group_count;
 } gp_optimizer_options;
 
 /* The learning rate of step `step` (from 0) of `steps`: warm-up reaches lr at step `warmup`. Pure. */
@@ -156,6 +185,10 @@ typedef struct gp_step_metrics {
  * without memory. A loss that is not finite is GP_OK with metrics->finite false. */
 GP_API gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
                                  const gp_tensor *weights, gp_step_metrics *metrics);
+/* From here on evaluation, generation and saving see the average of the weights (true), which a trainer keeps when
+ * optimizer.average is above 0, or the weights themselves (false, as after creation), which steps demand. Errors:
+ * GP_INVALID without averages. gp_trainer_run evaluates the averages by itself. */
+GP_API gp_status gp_trainer_show_averages(gp_trainer *trainer, bool averages);
 /* Loss without dropout and gradients (at most pipeline.batch samples): adds the sum to *loss_sum and what it is divided
  * by for a mean (tokens that count, or samples) to *weight. */
 GP_API gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,

@@ -102,6 +102,8 @@ int gp_update_states(gp_update_kind kind, double momentum) {
     switch (kind) {
     case GP_UPDATE_SGD:
         return momentum > 0.0 ? 1 : 0;
+    case GP_UPDATE_RMSPROP:
+        return momentum > 0.0 ? 2 : 1;
     case GP_UPDATE_ADAM:
     case GP_UPDATE_ADAMW:
         return 2;

@@ -33,7 +33,7 @@ typedef struct gp_run {
     /* Called by the program after every step with the number of steps done; NULL: not. */
     void (*step_done)(void *user, size_t done);
     void *user;
-    double progress;       /* share of the training that is done, 0 to 1: what scheduled rates grow with */
+    double progress; /* share of the training that is done, 0 to 1: what scheduled rates grow with */
 } gp_run;
 
 /* A parameter in the form that a kernel wants to read it in (another dtype, a blocked layout). The stage owns the
@@ -61,18 +61,22 @@ struct gp_kernel {
     void (*destroy)(gp_kernel *kernel);
 };
 
-typedef enum gp_update_kind { GP_UPDATE_SGD, GP_UPDATE_ADAM, GP_UPDATE_ADAMW } gp_update_kind;
+typedef enum gp_update_kind { GP_UPDATE_SGD, GP_UPDATE_ADAM, GP_UPDATE_ADAMW, GP_UPDATE_RMSPROP } gp_update_kind;
 
 /* One update of one parameter, all hyper-parameters resolved for this step. With g' = gradient_scale * g:
  * SGD (Sutskever et al. 2013, as PyTorch writes it): g' += weight_decay * w; m = momentum * m + g' (m = g' in the first
  * step); w -= lr * (nesterov ? g' + momentum * m : m). Without momentum no state.
  * Adam (Kingma & Ba, arXiv 1412.6980): g' += weight_decay * w; m, v moving averages; w -= lr * (m / correction1) /
  * (sqrt(v / correction2) + epsilon). AdamW (Loshchilov & Hutter, arXiv 1711.05101): first w -= lr * weight_decay * w,
- * no decay in g'. Afterwards the gradient is zeroed in the same pass. */
+ * no decay in g'. RMSProp (Tieleman & Hinton 2012): g' += weight_decay * w; v moving average of g'^2 by beta2; with
+ * r = sqrt(v) + epsilon, m = momentum * m + g' / r, w -= lr * m, as PyTorch writes it; with epsilon_inside v starts at
+ * 1, r = sqrt(v + epsilon), m = momentum * m + lr * g' / r, w -= m, as TensorFlow's and so the AmoebaNet paper's. Here
+ * the first array is v, the second m. Afterwards the gradient is zeroed in the same pass. */
 typedef struct gp_update {
     gp_update_kind kind;
     double lr, beta1, beta2, epsilon, weight_decay, momentum;
     bool nesterov, first;
+    bool epsilon_inside;
     double correction1, correction2; /* 1 - beta1^t, 1 - beta2^t */
     double gradient_scale;
 } gp_update;

@@ -105,6 +105,11 @@ static double weight_of(const gp_engine *engine, const gp_batch *batch, int64_t 
 
 /* ---- steps ---- */
 
+static gp_status refuse_averages(const gp_engine *engine) {
+    if (!engine->shows_averages) return GP_OK;
+    return gp_error(GP_INVALID, "the averages of the weights are shown: nothing may change them");
+}
+
 static void find_fault(const gp_engine *engine, gp_step_result *result) {
     const gp_worker_fault *first = NULL;
     const gp_worker *workers = engine->workers;
@@ -158,6 +163,7 @@ static gp_status run_step(gp_engine *engine, gp_command_kind kind, const gp_batc
     int64_t samples;
     *result = (gp_step_result){0};
     if (engine->options.inference) return gp_error(GP_INVALID, "the engine was created for inference only");
+    GP_TRY(refuse_averages(engine));
     GP_TRY(check_batch(engine, batch, &samples));
     begin_batch(engine, kind, batch, samples);
     GP_TRY(find_agendas(engine));
@@ -232,6 +238,7 @@ gp_status gp_engine_initialise(gp_engine *engine, uint64_t seed) {
 }
 
 gp_status gp_engine_write_parameter(gp_engine *engine, size_t parameter, const float *values) {
+    GP_TRY(refuse_averages(engine));
     GP_TRY(begin_parameter(engine, GP_COMMAND_WRITE, parameter));
     engine->command.source = values;
     return gp_engine_post(engine);
@@ -247,6 +254,15 @@ gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *va
     if (!engine->dirty) return gp_error(GP_INVALID, "there are no gradients: gp_engine_gradients leaves some");
     GP_TRY(begin_parameter(engine, GP_COMMAND_READ_GRADIENT, parameter));
     engine->command.destination = values;
+    return gp_engine_post(engine);
+}
+
+gp_status gp_engine_show_averages(gp_engine *engine, bool averages) {
+    if (averages == engine->shows_averages) return GP_OK;
+    if (averages && (!engine->options.average || engine->options.inference))
+        return gp_error(GP_INVALID, "the engine was created without averages of the weights");
+    engine->command = (gp_command){.kind = GP_COMMAND_SHOW, .averages = averages};
+    engine->shows_averages = averages;
     return gp_engine_post(engine);
 }
 

@@ -35,6 +35,9 @@ typedef struct gp_engine_options {
     bool loss_weights;        /* batches have per-token weights */
     gp_update_kind optimizer; /* for the number of moment arrays */
     double momentum;
+    bool average; /* an average of the weights is kept beside them (gp_step_options.average_decay) */
+    const double
+        *lr_factors; /* of each parameter of the model, copied; 0: frozen, its gradient counts nowhere; NULL: all 1 */
     double report_after; /* seconds, see world.h */
     bool snapshot;       /* room for a copy of what is kept, for saving in the background (save.h) */
     uint64_t seed;       /* of dropout */
@@ -89,11 +92,18 @@ gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *va
 gp_status gp_engine_write_state(gp_engine *engine, size_t state, const float *values);
 gp_status gp_engine_read_state(gp_engine *engine, size_t state, float *values);
 
+/* From here on evaluation, forward and reading of parameters see the average of the weights (true) or the weights
+ * themselves (false, as after creation). Steps, gradients and writing demand false. */
+gp_status gp_engine_show_averages(gp_engine *engine, bool averages);
+
 typedef struct gp_step_options {
     uint32_t step;
     gp_update update;    /* gradient_scale is filled by the engine (clipping); lr etc. by the caller */
     double weight_decay; /* for parameters that decay; update.weight_decay is ignored */
     double clip;         /* largest global norm; 0: none */
+    /* After the update, average = average_decay * average + (1 - average_decay) * weight (Polyak & Juditsky 1992),
+     * where the engine keeps averages; initial values and written ones are averages of themselves. */
+    double average_decay;
 } gp_step_options;
 
 /* A worker's time in a step. */

@@ -72,7 +72,7 @@ static void sum_bytes(gp_worker *worker) {
     worker->communication_bytes += worker->reduce_bytes + worker->sum_bytes + worker->merge_bytes;
     *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms + bytes->states + bytes->statistics,
                              .gradients = bytes->gradients,
-                             .optimizer = bytes->moments,
+                             .optimizer = bytes->moments + bytes->averages,
                              .stash = worker->stash_bytes,
                              .workspace = bytes->workspace + worker->scalars_bytes,
                              .communication = worker->communication_bytes,

@@ -121,10 +121,13 @@ static gp_status list_parameters(gp_stage *stage) {
         if (!in_stage(stage, &uses[i]) || listed[uses[i].parameter]) continue;
         listed[uses[i].parameter] = true;
         gp_parameter_info info = gp_model_parameter(stage->options.model, uses[i].parameter);
-        stage->parameters[stage->parameter_count++] = (gp_stage_parameter){.parameter = uses[i].parameter,
-                                                                           .type = {GP_F32, info.shape},
-                                                                           .elements = gp_shape_elements(info.shape),
-                                                                           .no_decay = info.no_decay};
+        const double *factors = stage->options.lr_factors;
+        stage->parameters[stage->parameter_count++] =
+            (gp_stage_parameter){.parameter = uses[i].parameter,
+                                 .type = {GP_F32, info.shape},
+                                 .elements = gp_shape_elements(info.shape),
+                                 .no_decay = info.no_decay,
+                                 .lr_factor = factors ? factors[uses[i].parameter] : 1};
     }
     gp_free(listed);
     if (!all) return GP_OUT_OF_MEMORY;
@@ -172,6 +175,7 @@ static gp_status lay_out_parameters(gp_stage *stage) {
     }
     stage->bytes.weights = at;
     if (stage->options.inference) return GP_OK;
+    stage->bytes.averages = stage->options.average ? at : 0;
     lay_out_moments(stage);
     size_t *seen = gp_allocate_array(stage->parameter_count, sizeof *seen);
     if (!seen) return GP_OUT_OF_MEMORY;
@@ -257,6 +261,7 @@ static void release_memory(gp_stage *stage) {
     gp_device_release(device, stage->packed, stage->packed_bytes);
     gp_device_release(device, stage->gradients, stage->bytes.gradients);
     gp_device_release(device, stage->moments, stage->bytes.moments);
+    gp_device_release(device, stage->averages, stage->bytes.averages);
     gp_device_release(device, stage->workspace, stage->workspace_bytes);
     gp_device_release(device, stage->state_memory, stage->bytes.states);
     gp_device_release(device, stage->statistic_memory, stage->bytes.statistics);
@@ -298,8 +303,10 @@ static gp_status allocate(gp_device *device, size_t bytes, void **memory) {
 gp_status gp_stage_allocate(gp_stage *stage) {
     gp_device *device = stage->options.device;
     GP_TRY(allocate(device, stage->bytes.weights, &stage->weights));
+    stage->shown = stage->weights;
     GP_TRY(allocate(device, stage->bytes.gradients, &stage->gradients));
     GP_TRY(allocate(device, stage->bytes.moments, &stage->moments));
+    GP_TRY(allocate(device, stage->bytes.averages, &stage->averages));
     GP_TRY(allocate(device, stage->bytes.forms, &stage->packed));
     stage->packed_bytes = stage->bytes.forms;
     GP_TRY(allocate(device, stage->bytes.workspace, &stage->workspace));
@@ -337,7 +344,7 @@ static gp_status allocate_late(gp_stage *stage, size_t forms_before) {
 void gp_stage_bind(const gp_stage *stage, void **regions) {
     size_t late = GP_REGION_PEERS + 2 * (stage->before_count + stage->after_count);
     regions[GP_REGION_WORKSPACE] = stage->workspace;
-    regions[GP_REGION_WEIGHTS] = stage->weights;
+    regions[GP_REGION_WEIGHTS] = stage->shown;
     regions[GP_REGION_GRADIENTS] = stage->gradients;
     regions[GP_REGION_FORMS] = stage->packed;
     regions[GP_REGION_STATES] = stage->state_memory;

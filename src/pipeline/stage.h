@@ -63,6 +63,7 @@ typedef struct gp_stage_parameter {
     int64_t elements;
     size_t offset;
     bool no_decay;
+    double lr_factor;   /* 0: frozen */
     size_t owner;       /* first stage that holds it */
     size_t first_extra; /* accumulators of its further uses: stage->extra[first_extra ..] */
     size_t extra_count;
@@ -136,17 +137,19 @@ typedef struct gp_stage_options {
     bool inference, loss_weights;
     int moments; /* arrays that the optimizer keeps */
     int replicas, replica;
-    bool shard_optimizer; /* each replica keeps optimizer state for its pieces of the parameters only */
+    bool average;             /* an average of the weights is kept */
+    const double *lr_factors; /* see gp_engine_options */
+    bool shard_optimizer;     /* each replica keeps optimizer state for its pieces of the parameters only */
 } gp_stage_options;
 
 /* Bytes of one piece of each kind; the largest over everything that has been prepared. */
 typedef struct gp_stage_bytes {
-    size_t weights, forms, gradients, moments; /* moments: all arrays */
-    size_t states, statistics;                 /* statistics: four blocks of the same size */
-    size_t base;                               /* of a stash slot: model input, targets, weights */
-    size_t recomputed, kept;                   /* stash slots, with the base */
-    size_t workspace;                          /* with the output behind it */
-    size_t output_offset, output;              /* in the workspace: where the model's output lies, and its bytes */
+    size_t weights, averages, forms, gradients, moments; /* moments: all arrays */
+    size_t states, statistics;                           /* statistics: four blocks of the same size */
+    size_t base;                                         /* of a stash slot: model input, targets, weights */
+    size_t recomputed, kept;                             /* stash slots, with the base */
+    size_t workspace;                                    /* with the output behind it */
+    size_t output_offset, output; /* in the workspace: where the model's output lies, and its bytes */
 } gp_stage_bytes;
 
 typedef struct gp_stage {
@@ -174,7 +177,8 @@ typedef struct gp_stage {
 
     /* After gp_stage_allocate. */
     bool allocated;
-    void *weights, *gradients, *moments, *packed, *workspace;
+    void *weights, *averages, *gradients, *moments, *packed, *workspace;
+    void *shown; /* what programs read as weights: the weights or their average */
     void *state_memory, *statistic_memory;
     size_t workspace_bytes, packed_bytes;
     struct gp_stage_block {
@@ -225,11 +229,15 @@ void gp_stage_zero_gradients(gp_stage *stage);
 void gp_stage_zero_further(gp_stage *stage); /* those beyond each parameter's first */
 /* Where use number `use` (0: the first) of a parameter in this stage accumulates. */
 void *gp_stage_accumulator(const gp_stage *stage, const gp_stage_parameter *parameter, size_t use);
-/* Updates every parameter, zeroes all accumulators, packs all forms. */
+/* Updates every parameter that is not frozen, zeroes all accumulators, packs all forms. */
 gp_status gp_stage_update(gp_stage *stage, const gp_update *update, double weight_decay);
 /* Updates elements of one parameter that are among its own ones, and zeroes their gradients. */
 void gp_stage_update_piece(gp_stage *stage, size_t index, int64_t first, int64_t count, const gp_update *update,
                            double weight_decay);
+/* Moves the averages towards the weights; see gp_step_options. */
+void gp_stage_update_averages(gp_stage *stage, double decay);
+/* Programs, reading and forms are of the averages or of the weights. */
+gp_status gp_stage_show_averages(gp_stage *stage, bool averages);
 /* Array number `which` of the moments: where the parameter's own elements have theirs; NULL when there is no such
  * array.
  */

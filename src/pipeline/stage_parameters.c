@@ -8,6 +8,14 @@ static char *weight_of(const gp_stage *stage, const gp_stage_parameter *paramete
     return (char *)stage->weights + parameter->offset;
 }
 
+static char *shown_of(const gp_stage *stage, const gp_stage_parameter *parameter) {
+    return (char *)stage->shown + parameter->offset;
+}
+
+static char *average_of(const gp_stage *stage, const gp_stage_parameter *parameter) {
+    return (char *)stage->averages + parameter->offset;
+}
+
 size_t gp_stage_find_parameter(const gp_stage *stage, size_t parameter) {
     size_t low = 0, high = stage->parameter_count;
     while (low < high) {
@@ -32,7 +40,7 @@ gp_status gp_stage_pack(gp_stage *stage, size_t index) {
         const gp_stage_form *form = &stage->forms[f];
         if (index != SIZE_MAX && form->parameter != index) continue;
         const gp_stage_parameter *parameter = &stage->parameters[form->parameter];
-        GP_TRY(form->form.pack(&form->form, weight_of(stage, parameter), form_memory(stage, form)));
+        GP_TRY(form->form.pack(&form->form, shown_of(stage, parameter), form_memory(stage, form)));
     }
     return GP_OK;
 }
@@ -41,6 +49,7 @@ gp_status gp_stage_write(gp_stage *stage, size_t index, const float *values) {
     const gp_stage_parameter *parameter = &stage->parameters[index];
     gp_device *device = stage->options.device;
     device->class->upload(device, weight_of(stage, parameter), values, parameter->type);
+    if (stage->options.average) device->class->upload(device, average_of(stage, parameter), values, parameter->type);
     return gp_stage_pack(stage, index);
 }
 
@@ -63,7 +72,7 @@ gp_status gp_stage_initialise(gp_stage *stage, uint64_t seed) {
 void gp_stage_read(const gp_stage *stage, size_t index, float *values) {
     const gp_stage_parameter *parameter = &stage->parameters[index];
     gp_device *device = stage->options.device;
-    device->class->download(device, values, weight_of(stage, parameter), parameter->type);
+    device->class->download(device, values, shown_of(stage, parameter), parameter->type);
 }
 
 void gp_stage_read_gradient(const gp_stage *stage, size_t index, float *values) {
@@ -110,8 +119,13 @@ void gp_stage_update_piece(gp_stage *stage, size_t index, int64_t first, int64_t
     int64_t moment = first - parameter->own_first;
     own.weight_decay = parameter->no_decay ? 0 : weight_decay;
     if (count < 1) return;
-    device->class->update(device, &own, element_at(stage, weight_of(stage, parameter), first),
-                          element_at(stage, gp_stage_accumulator(stage, parameter, 0), first),
+    own.lr *= parameter->lr_factor;
+    void *gradient = element_at(stage, gp_stage_accumulator(stage, parameter, 0), first);
+    if (parameter->lr_factor <= 0) { /* frozen */
+        device->class->zero(device, gradient, device->class->bytes((gp_type){GP_F32, {.rank = 1, .dims = {count}}}));
+        return;
+    }
+    device->class->update(device, &own, element_at(stage, weight_of(stage, parameter), first), gradient,
                           element_at(stage, gp_stage_moment(stage, parameter, 0), moment),
                           element_at(stage, gp_stage_moment(stage, parameter, 1), moment), count);
 }
@@ -123,4 +137,18 @@ gp_status gp_stage_update(gp_stage *stage, const gp_update *update, double weigh
     gp_stage_zero_further(stage);
     GP_TRY(gp_stage_pack(stage, SIZE_MAX));
     return device->class->wait(device);
+}
+
+void gp_stage_update_averages(gp_stage *stage, double decay) {
+    gp_device *device = stage->options.device;
+    for (size_t p = 0; p < stage->parameter_count; p++) {
+        const gp_stage_parameter *parameter = &stage->parameters[p];
+        device->class->moving_average(device, average_of(stage, parameter), weight_of(stage, parameter), decay,
+                                      parameter->elements);
+    }
+}
+
+gp_status gp_stage_show_averages(gp_stage *stage, bool averages) {
+    stage->shown = averages && stage->averages ? stage->averages : stage->weights;
+    return gp_stage_pack(stage, SIZE_MAX);
 }

@@ -61,6 +61,8 @@ static gp_status run_command(gp_worker *worker) {
         if (worker->replica == 0 && gp_stage_holds_state(worker->stage, command->parameter))
             gp_stage_read_state(worker->stage, command->parameter, command->destination);
         return GP_OK;
+    case GP_COMMAND_SHOW:
+        return gp_stage_show_averages(worker->stage, command->averages);
     case GP_COMMAND_STEP:
     case GP_COMMAND_GRADIENTS:
         return train(worker);

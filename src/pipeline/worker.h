@@ -24,6 +24,7 @@ typedef enum gp_command_kind {
     GP_COMMAND_READ_GRADIENT,
     GP_COMMAND_WRITE_STATE,
     GP_COMMAND_READ_STATE,
+    GP_COMMAND_SHOW, /* averages or weights, by `averages` */
     GP_COMMAND_STEP,
     GP_COMMAND_GRADIENTS,
     GP_COMMAND_EVALUATE,
@@ -52,6 +53,7 @@ typedef struct gp_command {
     float *destination;
     const gp_checkpoint *checkpoint; /* to load; or */
     const gp_shards *weights;
+    bool averages;
 } gp_command;
 
 /* What a replica takes of the mini-batch of a command. */
@@ -155,6 +157,7 @@ struct gp_engine {
     bool dirty;    /* accumulators hold gradients */
     gp_kept kept;  /* what checkpoints hold */
     gp_save *save; /* the last one; NULL: none */
+    bool shows_averages;
 
     gp_command command;
     gp_event posted;   /* counts commands */

@@ -22,6 +22,8 @@ static gp_status create_stage(gp_worker *worker) {
                                   options->inference ? 0 : gp_update_states(options->optimizer, options->momentum),
                               .replicas = options->replicas,
                               .replica = (int)worker->replica,
+                              .average = options->average && !options->inference,
+                              .lr_factors = options->lr_factors,
                               .shard_optimizer = options->shard_optimizer};
     return gp_stage_create(&worker->stage, &stage);
 }

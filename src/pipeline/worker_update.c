@@ -136,7 +136,7 @@ static gp_status sum_shared(gp_worker *worker) {
 static double sum_squares(gp_worker *worker, const gp_stage_parameter *parameter) {
     gp_piece piece = gp_parameter_piece(parameter->elements, (int)worker->replica, worker->engine->options.replicas);
     const char *gradient = gp_stage_accumulator(worker->stage, parameter, 0);
-    if (piece.count < 1) return 0;
+    if (piece.count < 1 || parameter->lr_factor <= 0) return 0; /* 0: frozen */
     double squares = worker->device->class->sum_squares(
         worker->device, gradient + (size_t)piece.first * element_bytes(worker), piece.count);
     if (!isfinite(squares) && worker->not_finite_parameter == SIZE_MAX)
@@ -247,6 +247,8 @@ static gp_status update(gp_worker *worker) {
     gp_status status = worker->reducer.group && worker->stage->options.shard_optimizer
                            ? update_pieces(worker, &update, options->weight_decay)
                            : gp_stage_update(worker->stage, &update, options->weight_decay);
+    if (status == GP_OK && worker->stage->options.average)
+        gp_stage_update_averages(worker->stage, options->average_decay);
     worker->times.update += gp_seconds() - begun - (worker->times.exposed - exposed);
     return status;
 }

@@ -53,6 +53,7 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
         .loss_weights = pipeline->loss_weights,
         .optimizer = optimizer ? gp_optimizer_update_kind(optimizer) : GP_UPDATE_SGD,
         .momentum = optimizer ? optimizer->momentum : 0,
+        .average = optimizer && optimizer->average > 0,
         .report_after = pipeline->report_after,
         .seed = pipeline->seed,
     };
@@ -204,9 +205,11 @@ gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pi
         GP_TRY(gp_schedule_parse(&layout->custom, known.schedule_text));
         layout->engine.custom = layout->custom;
     }
+    status = optimizer ? gp_optimizer_factors(optimizer, model, &layout->lr_factors) : GP_OK;
+    layout->engine.lr_factors = layout->lr_factors;
     layout->bounds = gp_allocate_array(layout->engine.stages + 1, sizeof *layout->bounds);
     layout->engine.bounds = layout->bounds;
-    status = layout->bounds ? choose_bounds(layout, &known) : GP_OUT_OF_MEMORY;
+    if (status == GP_OK) status = layout->bounds ? choose_bounds(layout, &known) : GP_OUT_OF_MEMORY;
     if (status != GP_OK) gp_layout_destroy(layout);
     return status;
 }
@@ -214,6 +217,7 @@ gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pi
 void gp_layout_destroy(gp_layout *layout) {
     gp_free(layout->bounds);
     gp_free(layout->times);
+    gp_free(layout->lr_factors);
     gp_schedule_destroy(layout->custom);
     memset(layout, 0, sizeof *layout);
 }

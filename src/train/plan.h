@@ -11,6 +11,7 @@ typedef struct gp_layout {
     gp_engine_options engine;
     size_t *bounds;        /* partitions + 1 */
     gp_schedule *custom;   /* from schedule_text; NULL */
+    double *lr_factors;    /* see gp_engine_options */
     gp_stage_times *times; /* of each stage for one micro-batch; NULL when nothing was measured */
 } gp_layout;
 

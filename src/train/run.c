@@ -17,13 +17,16 @@ typedef struct run_state {
     bool has_validation;
 } run_state;
 
+/* Of the average of the weights, where one is kept. */
 static gp_status evaluate(run_state *run, bool last) {
+    bool averages = run->trainer->optimizer.average > 0;
     run->has_validation = false;
     if (gp_dataset_windows(run->dataset, GP_SPLIT_VALIDATION) < 1) return GP_OK;
+    if (averages) GP_TRY(gp_trainer_show_averages(run->trainer, true));
     GP_TRY(gp_trainer_evaluate_split(run->trainer, run->dataset, GP_SPLIT_VALIDATION,
                                      last ? 0 : run->options->eval_windows, &run->validation));
     run->has_validation = true;
-    return GP_OK;
+    return averages ? gp_trainer_show_averages(run->trainer, false) : GP_OK;
 }
 
 /* Saves when the step is due: at the end, every checkpoint_every steps, and at a new best. */

@@ -54,6 +54,10 @@ int64_t gp_trainer_step_count(const gp_trainer *trainer) {
     return trainer->step;
 }
 
+gp_status gp_trainer_show_averages(gp_trainer *trainer, bool averages) {
+    return gp_engine_show_averages(trainer->engine, averages);
+}
+
 static void add_measurement(gp_trainer *trainer, const gp_step_result *result) {
     if (trainer->step == 0) return;
     trainer->measured_steps++;
@@ -103,6 +107,7 @@ gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp
         .update = gp_optimizer_update(&trainer->optimizer, trainer->updates, lr),
         .weight_decay = trainer->optimizer.weight_decay,
         .clip = trainer->optimizer.clip,
+        .average_decay = gp_optimizer_average_decay(&trainer->optimizer, trainer->updates),
     };
     gp_step_result result = {0};
     GP_TRY(gp_engine_step(trainer->engine, &batch, &options, &result));

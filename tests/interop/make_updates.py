@@ -17,6 +17,8 @@ OPTIMIZERS = {
     "SGD, momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.05),
     "SGD, Nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.05),
     "Adam": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
+    "RMSProp": lambda p: torch.optim.RMSprop(p, lr=0.01, alpha=0.9, eps=0.1, weight_decay=0.05),
+    "RMSProp, momentum": lambda p: torch.optim.RMSprop(p, lr=0.01, alpha=0.9, eps=0.1, momentum=0.9),
     "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
 }
 

@@ -94,12 +94,14 @@ static void update_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
 }
 
 static gp_cpu_update resolve(const gp_update *update) {
-    bool adam = update->kind != GP_UPDATE_SGD, decoupled = update->kind == GP_UPDATE_ADAMW;
+    bool adam = update->kind == GP_UPDATE_ADAM || update->kind == GP_UPDATE_ADAMW;
+    bool decoupled = update->kind == GP_UPDATE_ADAMW;
     return (gp_cpu_update){
         .kind = update->kind,
         .momentum = update->momentum != 0.0,
         .nesterov = update->nesterov,
         .first = update->first,
+        .epsilon_inside = update->epsilon_inside,
         .scale = (float)update->gradient_scale,
         .lr = (float)(adam ? update->lr / update->correction1 : update->lr),
         .keep = (float)(decoupled ? 1.0 - update->lr * update->weight_decay : 1.0),

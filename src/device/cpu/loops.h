@@ -32,7 +32,7 @@ typedef struct gp_cpu_draw {
 /* gp_update with its constants in f32. */
 typedef struct gp_cpu_update {
     gp_update_kind kind;
-    bool momentum, nesterov, first;
+    bool momentum, nesterov, first, epsilon_inside;
     float scale;                      /* of the gradient */
     float lr;                         /* Adam: lr / correction1 */
     float keep;                       /* AdamW: 1 - lr * weight_decay */

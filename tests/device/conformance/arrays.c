@@ -271,6 +271,14 @@ static void update_one(const gp_update *u, double *w, double *g, double *m, doub
         *w -= u->lr * step;
         return;
     }
+    if (u->kind == GP_UPDATE_RMSPROP) {
+        *m = u->beta2 * (u->epsilon_inside && u->first ? 1.0 : *m) + (1.0 - u->beta2) * gradient * gradient;
+        double root = u->epsilon_inside ? sqrt(*m + u->epsilon) : sqrt(*m) + u->epsilon;
+        double step = gradient / root * (u->epsilon_inside ? u->lr : 1.0);
+        if (v) step = *v = u->momentum * *v + step;
+        *w -= step * (u->epsilon_inside ? 1.0 : u->lr);
+        return;
+    }
     *m = u->beta1 * *m + (1.0 - u->beta1) * gradient;
     *v = u->beta2 * *v + (1.0 - u->beta2) * gradient * gradient;
     *w -= u->lr * (*m / u->correction1) / (sqrt(*v / u->correction2) + u->epsilon);
@@ -313,6 +321,27 @@ static void check_updates(gp_device *device, int64_t count) {
         {.kind = GP_UPDATE_SGD, .lr = 0.1, .weight_decay = 0.1, .gradient_scale = 0.5},
         {.kind = GP_UPDATE_SGD, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .gradient_scale = 0.5},
         {.kind = GP_UPDATE_SGD, .lr = 0.1, .momentum = 0.9, .nesterov = true, .gradient_scale = 2.0},
+        {.kind = GP_UPDATE_RMSPROP,
+         .lr = 0.01,
+         .beta2 = 0.9,
+         .epsilon = 0.1,
+         .weight_decay = 0.1,
+         .gradient_scale = 0.5},
+        {.kind = GP_UPDATE_RMSPROP, .lr = 0.01, .beta2 = 0.9, .epsilon = 0.1, .momentum = 0.9, .gradient_scale = 1.0},
+        {.kind = GP_UPDATE_RMSPROP,
+         .lr = 0.01,
+         .beta2 = 0.9,
+         .epsilon = 0.1,
+         .gradient_scale = 1.0,
+         .epsilon_inside = true},
+        {.kind = GP_UPDATE_RMSPROP,
+         .lr = 0.01,
+         .beta2 = 0.9,
+         .epsilon = 0.1,
+         .momentum = 0.9,
+         .weight_decay = 0.1,
+         .gradient_scale = 0.5,
+         .epsilon_inside = true},
         {.kind = GP_UPDATE_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .gradient_scale = 1.0},
         {.kind = GP_UPDATE_ADAM,
          .lr = 0.01,
