@@ -41,6 +41,25 @@ static const optimizer OPTIMIZERS[] = {
      {.kind = GP_UPDATE_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1},
      {0.4900000003333333, -1.24000000016, 1.9900000013333332, 0.05250000009937888},
      {0.44150464861660926, -1.1900108689037656, 1.9476999742661332, 0.010904290962857992}},
+    {"RMSProp",
+     {.kind = GP_UPDATE_RMSPROP, .lr = 0.01, .beta2 = 0.9, .epsilon = 0.1, .weight_decay = 0.05},
+     {0.48529117868727534, -1.2297573121888739, 2.0023168378830083, 0.038456697408281164},
+     {0.3911155094423413, -1.1623882927339546, 1.9700659677816177, 0.004783917529971057}},
+    {"RMSProp, momentum",
+     {.kind = GP_UPDATE_RMSPROP, .lr = 0.01, .beta2 = 0.9, .epsilon = 0.1, .momentum = 0.9},
+     {0.48603796100280633, -1.2306287056638603, 2.008958745073762, 0.03847469266479578},
+     {0.18725387417985173, -0.978722761187054, 2.021796101378343, -0.15169783419071942}},
+    /* not of PyTorch: the same six steps in doubles by the formula of TensorFlow's documentation of RMSprop */
+    {"RMSProp, epsilon inside",
+     {.kind = GP_UPDATE_RMSPROP,
+      .lr = 0.01,
+      .beta2 = 0.9,
+      .epsilon = 0.1,
+      .weight_decay = 0.05,
+      .momentum = 0.9,
+      .epsilon_inside = true},
+     {0.4972603398281077, -1.2444619316831986, 2.0002499921878663, 0.05293829865147405},
+     {0.3706450391858408, -1.1460469636916857, 1.9832997198286766, -0.028024816326888902}},
     {"AdamW",
      {.kind = GP_UPDATE_ADAMW, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1},
      {0.48950000039999997, -1.2387500002, 2.0079999992, 0.0524375001},
@@ -134,6 +153,8 @@ static void test_states(void **state) {
     (void)state;
     assert_int_equal(gp_update_states(GP_UPDATE_SGD, 0.0), 0);
     assert_int_equal(gp_update_states(GP_UPDATE_SGD, 0.9), 1);
+    assert_int_equal(gp_update_states(GP_UPDATE_RMSPROP, 0.0), 1);
+    assert_int_equal(gp_update_states(GP_UPDATE_RMSPROP, 0.9), 2);
     assert_int_equal(gp_update_states(GP_UPDATE_ADAM, 0.0), 2);
     assert_int_equal(gp_update_states(GP_UPDATE_ADAMW, 0.9), 2);
 }
