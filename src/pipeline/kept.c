@@ -7,9 +7,11 @@
 
 /* ---- the list ---- */
 
-/* Names of the arrays of moments: SGD has one, Adam two (Kingma & Ba call them so). */
+/* Names of the arrays of moments: SGD has one, Adam two (Kingma & Ba call them so), RMSProp the second and perhaps a
+ * momentum. */
 static const char *moment_name(gp_update_kind kind, int which) {
     if (kind == GP_UPDATE_SGD) return "momentum";
+    if (kind == GP_UPDATE_RMSPROP) return which == 0 ? "second_moment" : "momentum";
     return which == 0 ? "first_moment" : "second_moment";
 }
 
@@ -28,6 +30,18 @@ static gp_status add(gp_kept *kept, const char *group, const char *name, const c
     return GP_OK;
 }
 
+static bool averages(const gp_engine_options *options) {
+    return options->average && !options->inference;
+}
+
+static gp_status fill_states(gp_kept *kept, const gp_model *model, const char *group, gp_dtype dtype) {
+    for (size_t s = 0; s < gp_model_states(model); s++) {
+        gp_state_info info = gp_model_state(model, s);
+        GP_TRY(add(kept, group, info.name, NULL, (gp_type){dtype, info.shape}, (gp_kept_source){GP_KEPT_STATE, s, 0}));
+    }
+    return GP_OK;
+}
+
 static gp_status fill(gp_kept *kept, const gp_engine_options *options, int moments, gp_dtype dtype) {
     const gp_model *model = options->model;
     for (size_t p = 0; p < gp_model_parameters(model); p++) {
@@ -38,17 +52,21 @@ static gp_status fill(gp_kept *kept, const gp_engine_options *options, int momen
             GP_TRY(add(kept, GP_KEPT_OPTIMIZER, info.name, moment_name(options->optimizer, m), type,
                        (gp_kept_source){GP_KEPT_MOMENT, p, m}));
     }
-    for (size_t s = 0; s < gp_model_states(model); s++) {
-        gp_state_info info = gp_model_state(model, s);
-        GP_TRY(add(kept, GP_KEPT_MODEL, info.name, NULL, (gp_type){dtype, info.shape},
-                   (gp_kept_source){GP_KEPT_STATE, s, 0}));
+    GP_TRY(fill_states(kept, model, GP_KEPT_MODEL, dtype));
+    if (!averages(options)) return GP_OK;
+    for (size_t p = 0; p < gp_model_parameters(model); p++) {
+        gp_parameter_info info = gp_model_parameter(model, p);
+        GP_TRY(add(kept, GP_KEPT_AVERAGE, info.name, NULL, (gp_type){dtype, info.shape},
+                   (gp_kept_source){GP_KEPT_AVERAGED, p, 0}));
     }
-    return GP_OK;
+    return fill_states(kept, model, GP_KEPT_AVERAGE, dtype);
 }
 
 gp_status gp_kept_create(gp_kept *kept, const gp_engine_options *options, gp_dtype dtype) {
     int moments = options->inference ? 0 : gp_update_states(options->optimizer, options->momentum);
-    size_t most = gp_model_parameters(options->model) * (size_t)(1 + moments) + gp_model_states(options->model);
+    size_t copies = averages(options) ? 2 : 1; /* of the model */
+    size_t most =
+        gp_model_parameters(options->model) * ((size_t)moments + copies) + gp_model_states(options->model) * copies;
     *kept = (gp_kept){.tensors = gp_allocate_array(most, sizeof *kept->tensors),
                       .sources = gp_allocate_array(most, sizeof *kept->sources),
                       .names = gp_allocate_array(most, sizeof *kept->names)};
@@ -79,7 +97,8 @@ static bool find_parameter(const gp_stage *stage, const gp_kept_source *source, 
     const gp_stage_options *options = &stage->options;
     bool moment = source->kind == GP_KEPT_MOMENT;
     bool cut = moment && options->shard_optimizer && gp_parameter_is_cut(parameter->elements, options->replicas);
-    place->memory = moment ? gp_stage_moment(stage, parameter, source->which) : at(stage->weights, parameter->offset);
+    void *model = source->kind == GP_KEPT_AVERAGED ? stage->averages : stage->weights;
+    place->memory = moment ? gp_stage_moment(stage, parameter, source->which) : at(model, parameter->offset);
     place->first = moment ? parameter->own_first : 0;
     place->count = moment ? parameter->own_count : parameter->elements;
     place->writes = parameter->owner == options->index && (cut || options->replica == 0);

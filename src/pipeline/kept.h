@@ -9,11 +9,14 @@
 
 #define GP_KEPT_MODEL     "model"
 #define GP_KEPT_OPTIMIZER "optimizer"
+#define GP_KEPT_AVERAGE                                                                                                \
+    "average" /* averages of the weights, with the states: a model of its own under the same names */
 
 typedef enum gp_kept_kind {
     GP_KEPT_PARAMETER,
     GP_KEPT_STATE,
-    GP_KEPT_MOMENT /* of a parameter */
+    GP_KEPT_MOMENT,  /* of a parameter */
+    GP_KEPT_AVERAGED /* a parameter */
 } gp_kept_kind;
 
 typedef struct gp_kept_source {

@@ -72,7 +72,7 @@ static gp_status load_all(gp_worker *worker) {
     gp_status status = buffer ? GP_OK : GP_OUT_OF_MEMORY;
     for (size_t t = 0; status == GP_OK && t < kept->count; t++) {
         gp_kept_place place;
-        bool wanted = worker->engine->command.checkpoint || strcmp(kept->tensors[t].group, GP_KEPT_MODEL) == 0;
+        bool wanted = worker->engine->command.checkpoint || strcmp(kept->tensors[t].group, GP_KEPT_OPTIMIZER) != 0;
         if (wanted && gp_stage_find_kept(worker->stage, &kept->sources[t], &place))
             status = load_tensor(worker, t, &place, buffer);
     }

@@ -27,6 +27,8 @@ static gp_step_options step_of(const gp_engine_options *options, uint32_t step) 
     gp_step_options made = test_step_options(step, 1.0);
     made.update.kind = options->optimizer;
     made.update.momentum = options->momentum;
+    made.update.epsilon_inside = true;
+    made.average_decay = 0.75;
     return made;
 }
 
@@ -149,6 +151,15 @@ static void assert_continues(temporary *t, const gp_engine_options *first, const
     test_assert_same(expected, found, count, what);
     gp_free(expected);
     gp_free(found);
+    if (first->average) {
+        assert_ok(gp_engine_show_averages(one, true));
+        assert_ok(gp_engine_show_averages(other, true));
+        expected = test_read_all(one, first->model, false, &count);
+        found = test_read_all(other, second->model, false, &count);
+        test_assert_same(expected, found, count, what);
+        gp_free(expected);
+        gp_free(found);
+    }
     gp_engine_destroy(one);
     gp_engine_destroy(other);
 }
@@ -157,16 +168,21 @@ static void every_optimizer_goes_on(void **state) {
     static const struct {
         gp_update_kind kind;
         double momentum;
+        bool average;
         const char *name;
-    } optimizers[] = {{GP_UPDATE_SGD, 0, "sgd"},
-                      {GP_UPDATE_SGD, 0.9, "sgd with momentum"},
-                      {GP_UPDATE_ADAM, 0, "adam"},
-                      {GP_UPDATE_ADAMW, 0, "adamw"}};
+    } optimizers[] = {{GP_UPDATE_SGD, 0, false, "sgd"},
+                      {GP_UPDATE_SGD, 0, true, "sgd with averages"},
+                      {GP_UPDATE_SGD, 0.9, false, "sgd with momentum"},
+                      {GP_UPDATE_ADAM, 0, false, "adam"},
+                      {GP_UPDATE_ADAMW, 0, true, "adamw with averages"},
+                      {GP_UPDATE_RMSPROP, 0, false, "rmsprop"},
+                      {GP_UPDATE_RMSPROP, 0.9, true, "rmsprop with momentum and averages"}};
     gp_model *model = test_gpt(2, 0.2, false);
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         gp_engine_options first = test_options(model, 2, SAMPLES, 3);
         first.optimizer = optimizers[i].kind;
         first.momentum = optimizers[i].momentum;
+        first.average = optimizers[i].average;
         gp_engine_options second = first;
         second.stages = 3;
         assert_continues(*state, &first, &second, optimizers[i].name);
