@@ -288,9 +288,8 @@ static gp_status apply_options(cli_config *config, const cli_config_options *opt
     return cli_document_set_text(&config->document, origin, options->key, options->text);
 }
 
-gp_status cli_config_load(cli_config *config, const char *path, const cli_config_options *options) {
-    memset(config, 0, sizeof *config);
-    gp_status status = cli_document_load(&config->document, path);
+/* What follows once the tree is there. */
+static gp_status finish(cli_config *config, const char *path, const cli_config_options *options, gp_status status) {
     if (status == GP_OK) status = apply_options(config, options);
     if (status == GP_OK) status = choose_model(config);
     if (status == GP_OK) status = fill_defaults(config);
@@ -301,6 +300,17 @@ gp_status cli_config_load(cli_config *config, const char *path, const cli_config
     if (status == GP_OK && !options->any_schedule) status = read_schedule(config);
     if (status == GP_OK) status = check_schedule(config);
     return status == GP_OK ? default_out(config, path) : status;
+}
+
+gp_status cli_config_load(cli_config *config, const char *path, const cli_config_options *options) {
+    memset(config, 0, sizeof *config);
+    return finish(config, path, options, cli_document_load(&config->document, path));
+}
+
+gp_status cli_config_parse(cli_config *config, const char *origin, const char *text,
+                           const cli_config_options *options) {
+    memset(config, 0, sizeof *config);
+    return finish(config, origin, options, cli_document_parse(&config->document, origin, text, strlen(text)));
 }
 
 void cli_config_free(cli_config *config) {
@@ -331,6 +341,13 @@ gp_status cli_config_error(const cli_config *config, const char *path, const cha
     const cli_node *node = cli_config_node(config, path);
     if (node) return cli_node_error(node, "%s", message);
     return gp_error(GP_INVALID, "%s: %s", config->document.root->origin, message);
+}
+
+gp_status cli_config_within(const cli_config *config, const char *path, gp_status status) {
+    char message[640];
+    if (status != GP_INVALID) return status;
+    snprintf(message, sizeof message, "%s", gp_error_message());
+    return cli_config_error(config, path, "%s", message);
 }
 
 /* ---- the library's options ---- */

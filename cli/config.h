@@ -56,7 +56,7 @@ typedef struct cli_settings {
     } optimizer;
     struct {
         int64_t batch, steps, seed, eval_every, eval_windows;
-        const char *out;
+        const char *out, *init_from;
         int on_nan;
         bool trace;
     } train;
@@ -84,12 +84,17 @@ typedef struct cli_config_options {
 /* Reads a file, applies the options on top, checks everything against the table of keys. Errors: GP_INVALID naming
  * file, line and key, what was found, what is accepted. Free it in any case. */
 gp_status cli_config_load(cli_config *config, const char *path, const cli_config_options *options);
+/* The same from a text; messages name `origin`. */
+gp_status cli_config_parse(cli_config *config, const char *origin, const char *text, const cli_config_options *options);
 void cli_config_free(cli_config *config);
 
 /* The node of a key, for messages; NULL when it is a default. */
 const cli_node *cli_config_node(const cli_config *config, const char *path);
 /* GP_INVALID with the place of the key (or of the file) in front. */
 gp_status cli_config_error(const cli_config *config, const char *path, const char *format, ...) GP_PRINTF(3, 4);
+
+/* The same for the thread's message, when `status` is GP_INVALID; returns `status`. */
+gp_status cli_config_within(const cli_config *config, const char *path, gp_status status);
 
 /* The library's options; pointers are the configuration's. */
 void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options);

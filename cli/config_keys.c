@@ -128,6 +128,8 @@ static const cli_key keys[] = {
     INTEGER("train.eval_every", train.eval_every, ANY, 0, MOST, "0", "steps between evaluations; 0: only at the end"),
     INTEGER("train.eval_windows", train.eval_windows, ANY, 0, MOST_STEPS, "0",
             "windows of the evaluations on the way; 0: the whole split. The last one covers the whole split"),
+    TEXT("train.init_from", train.init_from, ANY, "",
+         "weights to start from instead of random ones: a run directory, a checkpoint, or a safetensors file or index"),
     TEXT("train.out", train.out, ANY, "", "run directory; default: runs/ and the configuration's name"),
     CHOICE("train.on_nan", train.on_nan, ANY, "stop|skip", "stop",
            "when loss or gradients are not finite: stop, or skip that update"),

@@ -113,8 +113,8 @@ static bool is_unset(const cli_key *key, const void *field) {
 
 static void write_value(cli_text *out, const cli_config *config, const cli_key *key, bool absolute, int indent) {
     const void *field = (const char *)&config->settings + key->offset;
-    bool path =
-        strcmp(key->path, "data.text") == 0 || (strcmp(key->path, "pipeline.schedule") == 0 && config->schedule);
+    bool path = strcmp(key->path, "data.text") == 0 || strcmp(key->path, "train.init_from") == 0 ||
+                (strcmp(key->path, "pipeline.schedule") == 0 && config->schedule);
     char word[64];
     switch (key->type) {
     case CLI_KEY_INTEGER:

@@ -151,7 +151,8 @@ const cli_command cli_help = {
     .arguments = "[TOPIC]",
     .most = 2,
     .kind = CLI_WORDS,
-    .words = "train|eval|sample|plan|profile|simulate|inspect|gradients|doctor|config|layers|man|completion",
+    .words = "train|eval|sample|plan|profile|simulate|inspect|predict|import|export|gradients|doctor|config|layers|man|"
+             "completion",
     .summary = "help on a command, on the keys of a configuration, on layers",
     .description =
         "Without a topic: the commands. With one: help on that command; config: every key of a configuration; layers: "

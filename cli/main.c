@@ -10,8 +10,8 @@
 #include "message.h"
 
 static const cli_command *const commands[] = {
-    &cli_train,    &cli_eval,    &cli_sample,    &cli_plan,   &cli_profile,
-    &cli_simulate, &cli_inspect, &cli_gradients, &cli_tokenize, &cli_doctor, &cli_help,
+    &cli_train,   &cli_eval,   &cli_sample, &cli_plan,      &cli_profile,  &cli_simulate, &cli_inspect,
+    &cli_predict, &cli_import, &cli_export, &cli_gradients, &cli_tokenize, &cli_doctor,   &cli_help,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands, USAGE = 2 };
 

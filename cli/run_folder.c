@@ -123,7 +123,7 @@ static FILE *open_in(const char *folder, const char *name) {
     return file;
 }
 
-static gp_status write_config(const char *folder, const cli_config *config) {
+gp_status cli_run_folder_write_config(const char *folder, const cli_config *config) {
     cli_text text = {0};
     gp_status status = cli_config_write(config, true, &text);
     FILE *file = status == GP_OK ? open_in(folder, "config.yaml") : NULL;
@@ -140,7 +140,7 @@ static gp_status write_config(const char *folder, const cli_config *config) {
 gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log) {
     char tokenizer[4096];
     *log = NULL;
-    gp_status status = write_config(path, &session->config);
+    gp_status status = cli_run_folder_write_config(path, &session->config);
     int length = snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
     if (length < 0 || (size_t)length >= sizeof tokenizer) return gp_error(GP_INVALID, "the path %s is too long", path);
     if (status == GP_OK) status = gp_tokenizer_save(gp_dataset_tokenizer(session->dataset), tokenizer);

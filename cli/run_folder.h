@@ -11,6 +11,8 @@
 gp_status cli_run_folder_prepare(const char *path, bool force, bool *made);
 /* Removes a former run's files: not before all that can be refused has been checked. */
 void cli_run_folder_clear(const char *path);
+/* Writes config.yaml. */
+gp_status cli_run_folder_write_config(const char *path, const cli_config *config);
 /* Writes config.yaml and tokenizer.json and opens log.txt, to which messages then go; the caller closes it after
  * cli_message_log(NULL). */
 gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log);

@@ -73,29 +73,38 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
         status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
     if (status == GP_OK) status = cli_config_load(&session->config, config, &options);
     if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
-    if (status == GP_OK) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
+    if (status == GP_OK && (data == CLI_DATA_NEEDED || stat(tokenizer, &information) == 0))
+        status = gp_tokenizer_load(&session->tokenizer, tokenizer);
     if (status == GP_OK) status = open_rest(session, data);
     cli_arena_free(&arena);
     return status;
 }
 
+static bool ends_in(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+gp_status cli_session_weights_path(const char *folder, const char *checkpoint, char *path, size_t size) {
+    struct stat information;
+    bool is_file = ends_in(checkpoint, ".safetensors") || ends_in(checkpoint, ".safetensors.index.json");
+    int length = is_file ? snprintf(path, size, "%s", checkpoint)
+                         : snprintf(path, size, "%s/checkpoints/%s", folder, checkpoint);
+    if (length < 0 || (size_t)length >= size) return gp_error(GP_INVALID, "the path %s is too long", folder);
+    if (stat(path, &information) == 0) return GP_OK;
+    return gp_error(GP_INVALID,
+                    "there are no weights at %s; --checkpoint takes latest, best, step-N or a .safetensors file", path);
+}
+
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch) {
     gp_pipeline_options pipeline;
     char path[4096];
-    struct stat information;
     cli_config_pipeline(&session->config, &pipeline);
     pipeline.batch = batch;
     pipeline.replicas = 1;
     pipeline.balance = GP_BALANCE_PARAMETERS; /* nothing is measured first */
-    bool is_file = strlen(checkpoint) > 12 && strcmp(checkpoint + strlen(checkpoint) - 12, ".safetensors") == 0;
-    int length = is_file ? snprintf(path, sizeof path, "%s", checkpoint)
-                         : snprintf(path, sizeof path, "%s/checkpoints/%s/model.safetensors", folder, checkpoint);
-    if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", folder);
-    if (stat(path, &information) != 0)
-        return gp_error(GP_INVALID,
-                        "there are no weights at %s; --checkpoint takes latest, best, step-N or a .safetensors file",
-                        path);
-    gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, NULL, 0);
+    gp_status status = cli_session_weights_path(folder, checkpoint, path, sizeof path);
+    if (status == GP_OK) status = gp_trainer_create(&session->trainer, session->model, &pipeline, NULL, 0);
     return status == GP_OK ? gp_trainer_load(session->trainer, path) : status;
 }
 

@@ -25,6 +25,8 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
 /* A trainer without optimizer, for batches of `batch` samples, with the weights of a run. `checkpoint`: "latest",
  * "best", "step-N", or a safetensors file. */
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch);
+/* The path of a checkpoint's weights, for gp_shards_open. Errors: GP_INVALID when there is nothing. */
+gp_status cli_session_weights_path(const char *folder, const char *checkpoint, char *path, size_t size);
 void cli_session_close(cli_session *session);
 
 /* A text from the library to stdout, freed. */

@@ -116,8 +116,13 @@ static gp_status create_trainer(cli_session *session) {
     gp_optimizer_options optimizer;
     cli_config_pipeline(&session->config, &pipeline);
     cli_config_optimizer(&session->config, &optimizer);
-    return gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer,
-                             session->config.settings.train.steps);
+    const char *weights = session->config.settings.train.init_from;
+    gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer,
+                                         session->config.settings.train.steps);
+    if (status != GP_OK || !weights) return status;
+    status = gp_trainer_load(session->trainer, weights);
+    if (status == GP_OK) cli_message(GP_LOG_INFO, "the weights of %s are the start", weights);
+    return cli_config_within(&session->config, "train.init_from", status);
 }
 
 static gp_status train(cli_session *session, double *validation) {

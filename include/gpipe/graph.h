@@ -83,8 +83,7 @@ typedef struct gp_attention_options {
  * [batch, time, width]. Vaswani et al., arXiv 1706.03762. */
 GP_API gp_value gp_attention(gp_value qkv, const gp_attention_options *options);
 /* The same for sequences with padding: mask i32[batch, time], and no position sees one where it is 0. Needs full
- * attention. A sample without any other position makes the running kernel fail with GP_INVALID. `mask` may be
- * gp_none(). */
+ * attention. A sample without any other position gives 0. `mask` may be gp_none(). */
 GP_API gp_value gp_attention_masked(gp_value qkv, gp_value mask, const gp_attention_options *options);
 
 /* Rows of table[n, width] (f32) picked by indices (i32, any shape) -> [indices..., width] of `dtype`. An index outside

@@ -208,7 +208,13 @@ gp_status gp_shards_open_base(gp_shards **shards, const char *folder, const char
 }
 
 gp_status gp_shards_open(gp_shards **shards, const char *path) {
-    return is_folder(path) ? gp_shards_open_base(shards, path, "model") : open_path(shards, path);
+    *shards = NULL;
+    if (!is_folder(path)) return open_path(shards, path);
+    char *latest = gp_format_text("%s/checkpoints/latest", path);
+    if (!latest) return GP_OUT_OF_MEMORY;
+    gp_status status = gp_shards_open_base(shards, is_folder(latest) ? latest : path, "model");
+    gp_free(latest);
+    return status;
 }
 
 void gp_shards_close(gp_shards *shards) {

@@ -49,9 +49,9 @@
     X(GP_OP_SOFTMAX, "softmax")                                                                                        \
     /* dy, y -> dx */                                                                                                  \
     X(GP_OP_SOFTMAX_GRADIENT, "softmax_gradient")                                                                      \
-    /* gp_attention_attributes; qkv[b, t, 3c], mask i32[b, t]? (0: no row sees this column; needs full attention, and  \
-     * fails with GP_INVALID where a sample has no other) -> y[b, t, c], lse f32[b, heads, t] (log of the sum of       \
-     * exponentials of the scaled scores) */                                                                           \
+    /* gp_attention_attributes; qkv[b, t, 3c], mask i32[b, t]? (0: no row sees this column; needs full attention; a    \
+     * sample that hides all has y = 0, lse = 0) -> y[b, t, c], lse f32[b, heads, t] (log of the sum of exponentials   \
+     * of the scaled scores) */                                                                                        \
     X(GP_OP_ATTENTION, "attention")                                                                                    \
     /* dy, qkv, y, lse, mask? -> dqkv */                                                                               \
     X(GP_OP_ATTENTION_GRADIENT, "attention_gradient")                                                                  \
@@ -114,7 +114,7 @@
      * / sqrt(variance + epsilon) w + b > 0, found again in f32; both accumulate. Also of batch_norm_inference */      \
     X(GP_OP_BATCH_NORM_WEIGHT_GRADIENT, "batch_norm_weight_gradient")                                                  \
     /* the same attributes; dy, x, w, b, mean, variance, dw, db -> dx = w rstd (dy - db / rows - h dw / rows), h = (x  \
-     * - mean) rstd; dw and db are those of these rows alone, from the operation above */                                      \
+     * - mean) rstd; dw and db are those of these rows alone, from the operation above */                              \
     X(GP_OP_BATCH_NORM_GRADIENT, "batch_norm_gradient")                                                                \
     /* the same attributes; x, w, b, mean f32[c], variance f32[c] (given) -> y */                                      \
     X(GP_OP_BATCH_NORM_INFERENCE, "batch_norm_inference")                                                              \

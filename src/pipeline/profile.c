@@ -72,6 +72,47 @@ static void fill(const profile *all, void *memory, gp_type type) {
     }
 }
 
+/* Writes ones over i32 memory. */
+static void fill_ones(const profile *all, void *memory, int64_t count) {
+    enum { ONES = 1024 };
+    int32_t ones[ONES];
+    for (int i = 0; i < ONES; i++)
+        ones[i] = 1;
+    for (int64_t at = 0; at < count; at += ONES) {
+        gp_type chunk = {GP_I32, {.rank = 1, .dims = {count - at < ONES ? count - at : ONES}}};
+        all->device->class->upload(all->device, (char *)memory + (size_t)at * sizeof *ones, ones, chunk);
+    }
+}
+
+static gp_type arriving_type(const gp_built *built, size_t port) {
+    for (size_t i = 0; i < built->arriving_count; i++) {
+        if (built->arriving[i].port == port) return gp_value_type(built->arriving[i].value);
+    }
+    return (gp_type){.dtype = GP_F32};
+}
+
+/* Integers that arrive as a skip are a mask: 0 would hide everything, and hidden columns cost nothing. */
+static gp_status fill_masks(const profile *all, const measured_layer *layer, int32_t index) {
+    const gp_stage *stage = layer->stage;
+    const gp_port *ports;
+    gp_model_ports(all->options->model, &ports);
+    gp_build_options options = {
+        .first_layer = index, .last_layer = index, .batch = all->samples, .dtype = all->options->precision};
+    gp_built built;
+    GP_TRY(gp_model_build(all->options->model, &options, &built));
+    for (size_t i = 0; i < stage->before_count; i++) {
+        const gp_stage_peer *peer = &stage->before[i];
+        char *at = layer->regions[peer->forward_region];
+        for (size_t p = 0; p < peer->port_count; p++) {
+            gp_type type = arriving_type(&built, peer->ports[p]);
+            if (ports[peer->ports[p]].skip && type.dtype == GP_I32) fill_ones(all, at, gp_shape_elements(type.shape));
+            at += gp_stage_value_bytes(stage, type);
+        }
+    }
+    gp_built_destroy(&built);
+    return GP_OK;
+}
+
 /* Weights and gradients that arrive are noise; inputs and targets stay 0, which every index may be. */
 static void fill_memory(const profile *all, const measured_layer *layer) {
     const gp_stage *stage = layer->stage;
@@ -111,6 +152,7 @@ static gp_status create_layer(profile *all, size_t index, measured_layer *layer)
     bind_block(layer);
     gp_stage_bind(layer->stage, layer->regions);
     fill_memory(all, layer);
+    GP_TRY(fill_masks(all, layer, (int32_t)index));
     return gp_stage_pack(layer->stage, SIZE_MAX);
 }
 
@@ -175,21 +217,30 @@ static gp_status measure(const profile *all, const measured_layer *layer, gp_sta
 
 /* ---- all layers ---- */
 
+/* The next port of a layer from `at` on that is no mask (integers of a skip, perhaps from far away); masks that arrive
+ * on the way are counted. */
+static size_t next_port(const gp_port *ports, size_t count, size_t at, int32_t layer, int *masks) {
+    for (; at < count; at++) {
+        if (ports[at].source != layer && ports[at].destination != layer) continue;
+        bool mask = ports[at].destination == layer && ports[at].skip && ports[at].indices;
+        if (!mask) break;
+        (*masks)++;
+    }
+    return at;
+}
+
 /* The ports of a layer as one side of it sees them, told apart by distance. */
 static bool same_ports(const gp_model *model, int32_t a, int32_t b) {
     const gp_port *ports;
     size_t count = gp_model_ports(model, &ports), at_a = 0, at_b = 0;
-    for (;;) {
-        while (at_a < count && ports[at_a].source != a && ports[at_a].destination != a)
-            at_a++;
-        while (at_b < count && ports[at_b].source != b && ports[at_b].destination != b)
-            at_b++;
-        if (at_a == count || at_b == count) return at_a == count && at_b == count;
+    int masks_a = 0, masks_b = 0;
+    for (;; at_a++, at_b++) {
+        at_a = next_port(ports, count, at_a, a, &masks_a);
+        at_b = next_port(ports, count, at_b, b, &masks_b);
+        if (at_a == count || at_b == count) return at_a == count && at_b == count && masks_a == masks_b;
         if (ports[at_a].source - a != ports[at_b].source - b || ports[at_a].indices != ports[at_b].indices ||
             ports[at_a].destination - a != ports[at_b].destination - b)
             return false;
-        at_a++;
-        at_b++;
     }
 }
 

@@ -142,28 +142,28 @@ gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs
 }
 
 /* Reads the tensor `name` of the file, which must have this shape. */
-static gp_status read_from_file(const gp_safetensors *file, const char *path, const char *name, gp_shape shape,
+static gp_status read_from_file(const gp_shards *file, const char *path, const char *name, gp_shape shape,
                                 float *values) {
     char found[96], wanted[96];
     size_t index;
-    if (!gp_safetensors_find(file, name, &index))
+    if (!gp_shards_find(file, name, &index))
         return gp_error(GP_INVALID, "%s has no tensor %s, which the model needs", path, name);
-    gp_type type = gp_safetensors_type(file, index);
+    gp_type type = gp_shards_type(file, index);
     if (!gp_shape_equal(type.shape, shape))
         return gp_error(GP_INVALID, "%s: tensor %s is %s, but the model needs %s", path, name,
                         gp_type_format(type, found, sizeof found),
                         gp_type_format((gp_type){GP_F32, shape}, wanted, sizeof wanted));
-    return gp_safetensors_read(file, index, 0, (size_t)gp_shape_elements(shape), GP_F32, values);
+    return gp_shards_read(file, index, 0, (size_t)gp_shape_elements(shape), GP_F32, values);
 }
 
-static gp_status load_parameter(gp_trainer *trainer, const gp_safetensors *file, const char *path, size_t parameter,
+static gp_status load_parameter(gp_trainer *trainer, const gp_shards *file, const char *path, size_t parameter,
                                 float *values) {
     gp_parameter_info info = gp_model_parameter(trainer->model, parameter);
     GP_TRY(read_from_file(file, path, info.name, info.shape, values));
     return gp_engine_write_parameter(trainer->engine, parameter, values);
 }
 
-static gp_status load_state(gp_trainer *trainer, const gp_safetensors *file, const char *path, size_t state,
+static gp_status load_state(gp_trainer *trainer, const gp_shards *file, const char *path, size_t state,
                             float *values) {
     gp_state_info info = gp_model_state(trainer->model, state);
     GP_TRY(read_from_file(file, path, info.name, info.shape, values));
@@ -171,9 +171,9 @@ static gp_status load_state(gp_trainer *trainer, const gp_safetensors *file, con
 }
 
 gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
-    gp_safetensors *file = NULL;
+    gp_shards *file = NULL;
     weights_file scratch = {0};
-    gp_status status = gp_safetensors_open(&file, path);
+    gp_status status = gp_shards_open(&file, path);
     if (status == GP_OK) status = weights_file_create(&scratch, trainer->model, 1);
     for (size_t p = 0; status == GP_OK && p < gp_model_parameters(trainer->model); p++) {
         status = load_parameter(trainer, file, path, p, scratch.values);
@@ -182,6 +182,6 @@ gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
         status = load_state(trainer, file, path, s, scratch.values);
     }
     weights_file_destroy(&scratch);
-    gp_safetensors_close(file);
+    gp_shards_close(file);
     return status;
 }

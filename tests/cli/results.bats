@@ -48,7 +48,7 @@ loss_of() {
     ended 0
     gpipe eval out --checkpoint out/checkpoints/step-30/model.safetensors
     ended 0
-    refused 2 "there are no weights at out/checkpoints/step-7/model.safetensors" eval out --checkpoint step-7
+    refused 2 "there are no weights at out/checkpoints/step-7;" eval out --checkpoint step-7
 }
 
 @test "a text with characters that the run does not know" {

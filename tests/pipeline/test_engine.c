@@ -479,6 +479,21 @@ static void layers_are_profiled(void **state) {
     gp_model_destroy(model);
 }
 
+/* Equal layers must tie, wherever their masks come from; and the profile's masks hide nothing, which would be cheap. */
+static void blocks_with_masks_tie(void **state) {
+    (void)state;
+    gp_model *model = test_bert(4, 0);
+    gp_engine_options options = test_options(model, 1, 4, 2);
+    gp_stage_times times[9];
+    assert_true(gp_model_layer_count(model) <= 9);
+    assert_ok(gp_engine_profile(&options, times));
+    for (int i = 2; i <= 4; i++) {
+        assert_true(times[i].forward == times[1].forward && times[i].forward > 0);
+        assert_true(times[i].backward == times[1].backward && times[i].backward > 0);
+    }
+    gp_model_destroy(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_trains),
@@ -498,6 +513,7 @@ int main(void) {
         cmocka_unit_test(garbage_is_never_used),
         cmocka_unit_test(the_trace_is_the_schedule),
         cmocka_unit_test(layers_are_profiled),
+        cmocka_unit_test(blocks_with_masks_tie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -78,10 +79,10 @@ void gp_cpu_attention_hide(const gp_cpu_head *h, const gp_cpu_scores *block, flo
 
 /* Padding at the end, the usual case, costs nothing: its columns are not computed. A mask with holes before its last
  * column is kept for gp_cpu_attention_hide. */
-static gp_status look_at_mask(gp_cpu_head *h) {
+static void look_at_mask(gp_cpu_head *h) {
     const gp_cpu_attention *a = h->attention;
     h->columns = a->t;
-    if (a->mask_input < 0) return GP_OK;
+    if (a->mask_input < 0) return;
     const int32_t *mask = (const int32_t *)h->inputs[a->mask_input] + h->sample * a->t;
     while (h->columns > 0 && mask[h->columns - 1] == 0) {
         h->columns--;
@@ -89,7 +90,14 @@ static gp_status look_at_mask(gp_cpu_head *h) {
     for (int64_t i = 0; i < h->columns && !h->mask; i++) {
         if (mask[i] == 0) h->mask = mask;
     }
-    return h->columns > 0 ? GP_OK : GP_INVALID;
+}
+
+void gp_cpu_attention_clear(const gp_cpu_head *h, void *tensor, int parts, int part) {
+    const gp_cpu_attention *a = h->attention;
+    for (int64_t r = 0; r < a->t; r++) {
+        void *row = gp_cpu_to(a->dtype, tensor, gp_cpu_attention_offset(h, parts, part, r));
+        memset(row, 0, (size_t)a->head_width * gp_dtype_bytes(a->dtype));
+    }
 }
 
 typedef struct heads_work {
@@ -110,8 +118,8 @@ static void heads_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
         float *workspace = work->workspace + (size_t)w * a->worker_workspace;
         for (int64_t i = count * w / a->workers; i < count * (w + 1) / a->workers; i++) {
             gp_cpu_head head = {a, i / a->heads, i % a->heads, work->run, work->inputs, work->outputs, NULL, 0};
-            gp_status status = look_at_mask(&head);
-            if (status == GP_OK) status = work->head_run(&head, workspace);
+            look_at_mask(&head);
+            gp_status status = work->head_run(&head, workspace);
             if (status != GP_OK) atomic_store(&work->status, (int)status);
         }
     }
@@ -124,7 +132,6 @@ gp_status gp_cpu_attention_heads(const gp_cpu_attention *a, const gp_run *run, c
     gp_cpu_call call = {.workspace = &work};
     gp_cpu_for(a->workers, a->workers, 1, &call, heads_part);
     gp_status status = (gp_status)atomic_load(&work.status);
-    if (status == GP_INVALID) return gp_error(status, "the mask of a sample hides every position");
     return status == GP_OK ? GP_OK : gp_error(status, "a product of attention failed: %s", gp_status_text(status));
 }
 
@@ -140,6 +147,11 @@ static gp_status forward_head(const gp_cpu_head *h, float *workspace) {
     gp_cpu_matrix k = gp_cpu_attention_rows(h, qkv, 3, 1, 0, a->t, keys);
     gp_cpu_matrix v = gp_cpu_attention_rows(h, qkv, 3, 2, 0, a->t, values);
     float *lse = (float *)h->outputs[1] + (h->sample * a->heads + h->head) * a->t;
+    if (h->columns == 0) {
+        gp_cpu_attention_clear(h, h->outputs[0], 1, 0);
+        memset(lse, 0, (size_t)a->t * sizeof *lse);
+        return GP_OK;
+    }
     for (int64_t first = 0; first < a->t; first += ATTENTION_ROWS) {
         gp_cpu_draw draw;
         gp_cpu_scores block = gp_cpu_attention_block(h, first, &draw);

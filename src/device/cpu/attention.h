@@ -65,6 +65,8 @@ void gp_cpu_attention_store(const gp_cpu_head *head, float *rows, const float *f
 /* The description of a block of scores; `draw` is filled and used when there is dropout. */
 gp_cpu_scores gp_cpu_attention_block(const gp_cpu_head *head, int64_t first, gp_cpu_draw *draw);
 
+/* Zeros the rows of a head in a tensor. */
+void gp_cpu_attention_clear(const gp_cpu_head *head, void *tensor, int parts, int part);
 /* Scores of columns that the mask hides become -infinity, whose exponential is 0. */
 void gp_cpu_attention_hide(const gp_cpu_head *head, const gp_cpu_scores *block, float *scores);
 

@@ -95,6 +95,11 @@ static gp_status gradient_head(const gp_cpu_head *h, float *workspace) {
                .v = gp_cpu_attention_rows(h, h->inputs[1], 3, 2, 0, a->t, b.values),
                .dk = target_of(h, 1, 0, b.dkeys),
                .dv = target_of(h, 2, 0, b.dvalues)};
+    if (h->columns == 0) {
+        for (int part = 0; part < 3; part++)
+            gp_cpu_attention_clear(h, h->outputs[0], 3, part);
+        return GP_OK;
+    }
     clear_masked(h, &s.dk);
     clear_masked(h, &s.dv);
     int64_t last = (a->t - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
