@@ -51,6 +51,8 @@ typedef struct gp_form {
  * it. */
 struct gp_kernel {
     size_t workspace; /* bytes that run() may scribble on, 64-byte aligned */
+    /* The same when all inputs with a form are given in it; read where there are forms. */
+    size_t packed_workspace;
     /* forms[i] not NULL: when input i is a parameter, run() wants it in this form (and gets plain memory otherwise) */
     const gp_form *forms[GP_MAX_OPERANDS];
     /* Enqueues the kernel. Errors stop the step: GP_INVALID (indices out of range), a user's own. */

@@ -91,12 +91,20 @@ static gp_status accumulate_kernel(gp_compiler *c, gp_draft *draft) {
     return gp_kernels_get(&c->program->kernels, c->desc->device, &desc, 0, &draft->kernel);
 }
 
+static size_t workspace_of(const gp_kernel *kernel) {
+    uint32_t forms = 0;
+    for (int k = 0; k < GP_MAX_OPERANDS; k++) {
+        if (kernel->forms[k]) forms |= 1u << k;
+    }
+    return forms && kernel->packed == forms ? kernel->packed_workspace : kernel->workspace;
+}
+
 static gp_status make_kernel(gp_compiler *c, gp_draft *draft, int32_t step) {
     if (draft->kind == GP_DRAFT_COPY) return GP_OK;
     GP_TRY(draft->kind == GP_DRAFT_NODE ? node_kernel(c, draft) : accumulate_kernel(c, draft));
-    if (!draft->kernel->workspace) return GP_OK;
+    if (!workspace_of(draft->kernel)) return GP_OK;
     draft->scratch = gp_compile_storage(c, (gp_storage){.region = GP_REGION_WORKSPACE,
-                                                        .bytes = draft->kernel->workspace,
+                                                        .bytes = workspace_of(draft->kernel),
                                                         .first = step,
                                                         .last = step,
                                                         .available = -1});

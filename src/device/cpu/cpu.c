@@ -69,6 +69,10 @@ static gp_status cpu_kernel_create(gp_device *device, const gp_kernel_desc *desc
     case GP_OP_LINEAR_WEIGHT_GRADIENT:
     case GP_OP_MATMUL:
         return gp_cpu_product_create(cpu, desc, kernel);
+    case GP_OP_CONVOLUTION:
+    case GP_OP_CONVOLUTION_INPUT_GRADIENT:
+    case GP_OP_CONVOLUTION_WEIGHT_GRADIENT:
+        return gp_cpu_convolution_create(cpu, desc, kernel);
     case GP_OP_ATTENTION:
     case GP_OP_ATTENTION_GRADIENT:
         return gp_cpu_attention_create(cpu, desc, kernel);

@@ -20,6 +20,7 @@ typedef struct gp_cpu_device {
 gp_status gp_cpu_product_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
 /* Whether bf16 products should run from packed weights on this processor. */
 bool gp_cpu_products_packed(void);
+gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
 gp_status gp_cpu_attention_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
 gp_status gp_cpu_loop_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);
 gp_status gp_cpu_custom_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel);

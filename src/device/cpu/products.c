@@ -193,6 +193,7 @@ static gp_status set_up(gp_cpu_product *p, const gp_cpu_device *device, const gp
     size_t tiles = p->tile_workspace * (size_t)p->workers;
     size_t primitive = p->matmul ? gp_onednn_matmul_workspace(p->matmul) : 0;
     p->kernel.workspace = tiles > primitive ? tiles : primitive;
+    p->kernel.packed_workspace = primitive;
     /* Operands that are never parameters always reach the primitive. */
     if (p->matmul && p->packed_input < 0) p->kernel.workspace = primitive;
     return GP_OK;

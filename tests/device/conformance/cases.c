@@ -39,6 +39,9 @@ const family families[] = {
     {GP_OP_CROSS_ENTROPY_GRADIENT, cases_cross_entropy_gradient, true},
     {GP_OP_SQUARED_ERROR, cases_squared_error, true},
     {GP_OP_SQUARED_ERROR_GRADIENT, cases_squared_error_gradient, true},
+    {GP_OP_CONVOLUTION, cases_convolution, true},
+    {GP_OP_CONVOLUTION_INPUT_GRADIENT, cases_convolution_input_gradient, true},
+    {GP_OP_CONVOLUTION_WEIGHT_GRADIENT, cases_convolution_weight_gradient, true},
     {GP_OP_ACCUMULATE, cases_accumulate, false}, /* is never run without adding */
     {GP_OP_CUSTOM, cases_custom, true},
 };

@@ -60,8 +60,11 @@ operand absent(void) {
 int output_count_of(gp_op_id id) {
     switch (id) {
     case GP_OP_LAYER_NORM:
+    case GP_OP_BATCH_NORM:
         return 3;
     case GP_OP_LAYER_NORM_WEIGHT_GRADIENT:
+    case GP_OP_BATCH_NORM_WEIGHT_GRADIENT:
+    case GP_OP_MAX_POOL:
     case GP_OP_RMS_NORM:
     case GP_OP_ATTENTION:
     case GP_OP_CROSS_ENTROPY:
@@ -94,7 +97,7 @@ static void run_plainly(suite *s, const gp_kernel_desc *desc, const operand *inp
     assert_ok(device->class->kernel_create(device, desc, &kernel));
     void *workspace = gp_allocate(kernel->workspace);
     assert_non_null(workspace);
-    gp_run how = {.seed = 77, .step = 5, .first_sample = 6};
+    gp_run how = {.seed = 77, .step = 5, .first_sample = 6, .progress = 0.75};
     assert_ok(kernel->run(kernel, given, outputs, workspace, &how));
     kernel->destroy(kernel);
     gp_free(workspace);

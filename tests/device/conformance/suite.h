@@ -95,6 +95,8 @@ void cases_attention(suite *s), cases_attention_gradient(suite *s), cases_embedd
     cases_embedding_gradient(suite *s);
 void cases_transpose(suite *s), cases_slice(suite *s), cases_slice_gradient(suite *s), cases_concatenate(suite *s),
     cases_reduce_to(suite *s), cases_broadcast_to(suite *s);
+void cases_convolution(suite *s), cases_convolution_input_gradient(suite *s),
+    cases_convolution_weight_gradient(suite *s);
 void cases_cross_entropy(suite *s), cases_cross_entropy_gradient(suite *s), cases_squared_error(suite *s),
     cases_squared_error_gradient(suite *s), cases_custom(suite *s);
 

@@ -14,6 +14,11 @@ static inline void gp_dims_set(dnnl_dims_t made, int rank, const int64_t *dims) 
     }
 }
 
+/* How a convolution moves; oneDNN counts a dilation of 1 as 0. */
+typedef struct gp_convolution_moves {
+    dnnl_dims_t strides, dilations, before, after;
+} gp_convolution_moves;
+
 #if DNNL_VERSION_MAJOR >= 3
 
 typedef dnnl_memory_desc_t gp_memory_desc;
@@ -48,6 +53,32 @@ static inline dnnl_status_t gp_matmul_describe(dnnl_primitive_desc_t *made, dnnl
                                                const gp_memory_desc *bias, const gp_memory_desc *c,
                                                const_dnnl_primitive_attr_t attributes) {
     return dnnl_matmul_primitive_desc_create(made, engine, *a, *b, bias ? *bias : NULL, *c, attributes);
+}
+
+static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made, dnnl_engine_t engine,
+                                                    const gp_memory_desc *x, const gp_memory_desc *w,
+                                                    const gp_memory_desc *bias, const gp_memory_desc *y,
+                                                    const gp_convolution_moves *m, const_dnnl_primitive_attr_t a) {
+    return dnnl_convolution_forward_primitive_desc_create(made, engine, dnnl_forward_training, dnnl_convolution_direct,
+                                                          *x, *w, bias ? *bias : NULL, *y, m->strides, m->dilations,
+                                                          m->before, m->after, a);
+}
+
+static inline dnnl_status_t
+gp_convolution_describe_input_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
+                                       const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
+                                       dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
+    return dnnl_convolution_backward_data_primitive_desc_create(made, engine, dnnl_convolution_direct, *x, *w, *y,
+                                                                m->strides, m->dilations, m->before, m->after, hint, a);
+}
+
+static inline dnnl_status_t
+gp_convolution_describe_weight_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
+                                        const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
+                                        dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
+    return dnnl_convolution_backward_weights_primitive_desc_create(made, engine, dnnl_convolution_direct, *x, *w, NULL,
+                                                                   *y, m->strides, m->dilations, m->before, m->after,
+                                                                   hint, a);
 }
 
 static inline dnnl_status_t gp_post_ops_add(dnnl_post_ops_t post_ops) {
@@ -91,6 +122,37 @@ static inline dnnl_status_t gp_matmul_describe(dnnl_primitive_desc_t *made, dnnl
     return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, attributes, engine, NULL) : status;
 }
 
+static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made, dnnl_engine_t engine,
+                                                    const gp_memory_desc *x, const gp_memory_desc *w,
+                                                    const gp_memory_desc *bias, const gp_memory_desc *y,
+                                                    const gp_convolution_moves *m, const_dnnl_primitive_attr_t a) {
+    dnnl_convolution_desc_t operation;
+    dnnl_status_t status =
+        dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, x, w,
+                                                   bias, y, m->strides, m->dilations, m->before, m->after);
+    return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, a, engine, NULL) : status;
+}
+
+static inline dnnl_status_t
+gp_convolution_describe_input_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
+                                       const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
+                                       dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
+    dnnl_convolution_desc_t operation;
+    dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(
+        &operation, dnnl_convolution_direct, x, w, y, m->strides, m->dilations, m->before, m->after);
+    return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, a, engine, hint) : status;
+}
+
+static inline dnnl_status_t
+gp_convolution_describe_weight_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
+                                        const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
+                                        dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
+    dnnl_convolution_desc_t operation;
+    dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
+        &operation, dnnl_convolution_direct, x, w, NULL, y, m->strides, m->dilations, m->before, m->after);
+    return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, a, engine, hint) : status;
+}
+
 static inline dnnl_status_t gp_post_ops_add(dnnl_post_ops_t post_ops) {
     return dnnl_post_ops_append_sum(post_ops, 1.0f);
 }
@@ -99,5 +161,43 @@ static inline dnnl_status_t gp_post_ops_add(dnnl_post_ops_t post_ops) {
 
 /* A gp_status for a oneDNN one, with a sentence that begins with `what`. */
 gp_status gp_onednn_status(dnnl_status_t status, const char *what);
+#define TRY_ONEDNN(call, what) GP_TRY(gp_onednn_status(call, what))
+
+static inline dnnl_data_type_t gp_onednn_type(gp_dtype dtype) {
+    return dtype == GP_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+/* ---- what primitives of every kind have in common: memory.c ---- */
+
+/* Scratchpad by the caller; `accumulate`: results are added to what is there. */
+gp_status gp_onednn_attributes_create(dnnl_primitive_attr_t *attributes, bool accumulate);
+
+/* An operand of one run; it is left out when `memory` is NULL. */
+typedef struct gp_onednn_argument {
+    int name; /* DNNL_ARG_... */
+    dnnl_memory_t memory;
+    const void *data;
+} gp_onednn_argument;
+
+enum { GP_ONEDNN_ARGUMENTS = 8 };
+
+/* Runs a primitive on at most GP_ONEDNN_ARGUMENTS operands and waits for it. */
+gp_status gp_onednn_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream, const gp_onednn_argument *arguments,
+                            int count, const char *what);
+
+/* A copy from one layout and dtype into another. One that was never made is all NULL. */
+typedef struct gp_onednn_reorder {
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t from, to;
+} gp_onednn_reorder;
+
+gp_status gp_onednn_reorder_create(gp_onednn_reorder *reorder, dnnl_engine_t engine, gp_memory_desc_view from,
+                                   gp_memory_desc_view to, bool accumulate);
+void gp_onednn_reorder_destroy(gp_onednn_reorder *reorder);
+gp_status gp_onednn_reorder_run(const gp_onednn_reorder *reorder, dnnl_stream_t stream, const void *from, void *to);
+
+/* A text that is equal for equal layouts of equal dtype. */
+void gp_onednn_layout_key(gp_memory_desc_view view, char *key, size_t size);
 
 #endif

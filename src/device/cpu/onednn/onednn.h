@@ -49,4 +49,40 @@ size_t gp_onednn_matmul_packed_bytes(const gp_onednn_matmul *matmul);
 void gp_onednn_matmul_packed_key(const gp_onednn_matmul *matmul, char *key, size_t size);
 gp_status gp_onednn_matmul_pack(const gp_onednn_matmul *matmul, const float *plain, void *packed);
 
+/* A convolution as a primitive, or one of its gradients, on channels-last images x[n, h, w, in] and y[n, oh, ow, out]
+ * of one dtype. Weights, and their gradient, are in the layout that oneDNN likes best for this direction: packed from
+ * plain f32[out, in / groups, kh, kw], and unpacked by adding to it. */
+typedef enum gp_convolution_direction {
+    GP_CONVOLUTION_FORWARD,         /* x, weights, bias -> y */
+    GP_CONVOLUTION_INPUT_GRADIENT,  /* dy, weights -> dx */
+    GP_CONVOLUTION_WEIGHT_GRADIENT, /* dy, x -> dweights, f32 */
+} gp_convolution_direction;
+
+typedef struct gp_convolution_desc {
+    gp_convolution_direction direction;
+    gp_convolution_attributes attributes;
+    gp_shape x, y;
+    gp_dtype dtype;
+    bool bias; /* f32[out]; forward only */
+} gp_convolution_desc;
+
+typedef struct gp_onednn_convolution gp_onednn_convolution;
+
+/* Errors: GP_INVALID (oneDNN has no such convolution), GP_OUT_OF_MEMORY. The number of threads is the calling thread's
+ * of OpenMP, and must be the same when it runs. */
+gp_status gp_onednn_convolution_create(gp_onednn_convolution **convolution, const gp_convolution_desc *desc);
+void gp_onednn_convolution_destroy(gp_onednn_convolution *convolution); /* accepts NULL */
+/* Bytes that running scribbles on. */
+size_t gp_onednn_convolution_workspace(const gp_onednn_convolution *convolution);
+/* Inputs and output are those of the direction, weights packed; inputs[2] is read when there is a bias. */
+gp_status gp_onednn_convolution_run(const gp_onednn_convolution *convolution, const void *const *inputs, void *output,
+                                    void *workspace);
+/* Bytes of packed weights, and a text that is equal for equal layouts. */
+size_t gp_onednn_convolution_packed_bytes(const gp_onednn_convolution *convolution);
+void gp_onednn_convolution_packed_key(const gp_onednn_convolution *convolution, char *key, size_t size);
+/* Of weights; for the gradient of weights. */
+gp_status gp_onednn_convolution_pack(const gp_onednn_convolution *convolution, const float *plain, void *packed);
+gp_status gp_onednn_convolution_add_unpacked(const gp_onednn_convolution *convolution, const void *packed,
+                                             float *plain);
+
 #endif

@@ -1,0 +1,273 @@
+/* Convolutions and their gradients.
+ *
+ * A convolution of single pixels without a stride is a product of rows and goes the way of products (products.h): no
+ * weights to pack, and the gradient is added where it belongs. All others are oneDNN's convolutions on channels-last
+ * images, with weights packed once after every update (gp_form) and their gradient unpacked into the plain one.
+ * bf16 images run through f32 on processors without AMX, whose bf16 instructions are slower than f32 ones: a chunk of
+ * samples is widened into the workspace, convolved, and the result rounded, all of it within the caches. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "device/cpu/products.h"
+
+/* Bytes of images that are widened at a time: what a second-level cache holds. */
+enum { CHUNK_BYTES = 2 << 20 };
+
+typedef struct gp_cpu_convolution {
+    gp_kernel kernel; /* first, so that a gp_kernel is a gp_cpu_convolution */
+    const gp_cpu_loops *loops;
+    int threads;
+    gp_convolution_direction direction;
+    gp_onednn_convolution *primitive; /* of one chunk */
+    gp_form form;
+    gp_type inputs[3], output;
+    bool widened, accumulate;
+    int64_t chunks;
+    int64_t x_elements, y_elements, weight_elements; /* of a chunk; of the weights */
+    size_t x_place, y_place, weight_place;           /* bytes into the workspace, behind oneDNN's part */
+} gp_cpu_convolution;
+
+/* ---- running ---- */
+
+typedef struct conversion {
+    const gp_cpu_loops *loops;
+    gp_cpu_operand from;
+    void *to;
+    gp_dtype dtype;
+} conversion;
+
+static void convert_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
+    const conversion *c = call->workspace;
+    gp_cpu_operand from = {gp_cpu_from(c->from.dtype, c->from.data, begin), c->from.dtype, 1};
+    c->loops->cast(from, gp_cpu_to(c->dtype, c->to, begin), c->dtype, end - begin);
+}
+
+static void convert(const gp_cpu_convolution *c, const void *from, gp_dtype from_dtype, void *to, gp_dtype to_dtype,
+                    int64_t count) {
+    enum { GRAIN = 16384 };
+    conversion work = {c->loops, {from, from_dtype, 1}, to, to_dtype};
+    gp_cpu_call call = {.workspace = &work};
+    gp_cpu_for(c->threads, count, GRAIN, &call, convert_part);
+}
+
+/* Image i of a run, where it lies or widened into its place. */
+static const void *image(const gp_cpu_convolution *c, const void *data, int64_t chunk, int64_t elements, void *place) {
+    const void *from = gp_cpu_from(c->inputs[0].dtype, data, chunk * elements);
+    if (!c->widened) return from;
+    convert(c, from, GP_BF16, place, GP_F32, elements);
+    return place;
+}
+
+/* Forward and gradient of the input: an image from an image. */
+static gp_status run_images(const gp_cpu_convolution *c, const void *const *inputs, void *output, char *workspace) {
+    bool forward = c->direction == GP_CONVOLUTION_FORWARD;
+    int64_t read = forward ? c->x_elements : c->y_elements, made = forward ? c->y_elements : c->x_elements;
+    void *read_place = workspace + (forward ? c->x_place : c->y_place);
+    void *made_place = workspace + (forward ? c->y_place : c->x_place);
+    const void *given[3] = {NULL, inputs[1], c->inputs[2].shape.rank >= 0 ? inputs[2] : NULL};
+    if (!(c->kernel.packed >> 1 & 1u)) {
+        GP_TRY(gp_onednn_convolution_pack(c->primitive, inputs[1], workspace + c->weight_place));
+        given[1] = workspace + c->weight_place;
+    }
+    for (int64_t i = 0; i < c->chunks; i++) {
+        void *to = gp_cpu_to(c->output.dtype, output, i * made);
+        given[0] = image(c, inputs[0], i, read, read_place);
+        GP_TRY(gp_onednn_convolution_run(c->primitive, given, c->widened ? made_place : to, workspace));
+        if (c->widened) convert(c, made_place, GP_F32, to, GP_BF16, made);
+    }
+    return GP_OK;
+}
+
+static gp_status run_weight_gradient(const gp_cpu_convolution *c, const void *const *inputs, float *output,
+                                     char *workspace) {
+    if (!c->accumulate) memset(output, 0, (size_t)c->weight_elements * sizeof *output);
+    for (int64_t i = 0; i < c->chunks; i++) {
+        const void *given[] = {image(c, inputs[0], i, c->y_elements, workspace + c->y_place),
+                               image(c, inputs[1], i, c->x_elements, workspace + c->x_place)};
+        GP_TRY(gp_onednn_convolution_run(c->primitive, given, workspace + c->weight_place, workspace));
+        GP_TRY(gp_onednn_convolution_add_unpacked(c->primitive, workspace + c->weight_place, output));
+    }
+    return GP_OK;
+}
+
+static gp_status run(const gp_kernel *kernel, const void *const *inputs, void *const *outputs, void *workspace,
+                     const gp_run *run_of_program) {
+    (void)run_of_program;
+    const gp_cpu_convolution *c = (const gp_cpu_convolution *)kernel;
+    if (c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT) return run_weight_gradient(c, inputs, outputs[0], workspace);
+    return run_images(c, inputs, outputs[0], workspace);
+}
+
+static void destroy(gp_kernel *kernel) {
+    gp_cpu_convolution *c = (gp_cpu_convolution *)kernel;
+    gp_onednn_convolution_destroy(c->primitive);
+    gp_free(c);
+}
+
+static gp_status pack(const gp_form *form, const void *plain, void *packed) {
+    return gp_onednn_convolution_pack(form->details, plain, packed);
+}
+
+/* ---- descriptions ---- */
+
+/* x, y and weights of the direction. */
+typedef struct operands {
+    gp_type x, y, weights;
+} operands;
+
+static operands operands_of(const gp_kernel_desc *d) {
+    switch (d->id) {
+    case GP_OP_CONVOLUTION:
+        return (operands){d->inputs[0], d->outputs[0], d->inputs[1]};
+    case GP_OP_CONVOLUTION_INPUT_GRADIENT:
+        return (operands){d->outputs[0], d->inputs[0], d->inputs[1]};
+    default:
+        return (operands){d->inputs[1], d->inputs[0], d->outputs[0]};
+    }
+}
+
+static gp_convolution_direction direction_of(gp_op_id id) {
+    return id == GP_OP_CONVOLUTION                  ? GP_CONVOLUTION_FORWARD
+           : id == GP_OP_CONVOLUTION_INPUT_GRADIENT ? GP_CONVOLUTION_INPUT_GRADIENT
+                                                    : GP_CONVOLUTION_WEIGHT_GRADIENT;
+}
+
+static gp_status check(const operands *o, const gp_kernel_desc *d) {
+    const gp_convolution_attributes *a = d->attributes;
+    const int64_t *x = o->x.shape.dims, *y = o->y.shape.dims, *w = o->weights.shape.dims;
+    bool fits = gp_cpu_is_float(o->x) && o->x.shape.rank == 4 && o->y.dtype == o->x.dtype && o->y.shape.rank == 4 &&
+                o->weights.dtype == GP_F32 && o->weights.shape.rank == 4 && x[0] == y[0] &&
+                x[1] == a->window.image[0] && x[2] == a->window.image[1] && w[0] == y[3] && w[1] * a->groups == x[3] &&
+                w[2] == a->window.kernel[0] && w[3] == a->window.kernel[1];
+    if (d->id == GP_OP_CONVOLUTION && d->input_count > 2 && gp_cpu_is_present(d->inputs[2]))
+        fits = fits && d->inputs[2].dtype == GP_F32 && gp_shape_elements(d->inputs[2].shape) == y[3];
+    return gp_cpu_check(fits, d);
+}
+
+/* ---- single pixels: a product ---- */
+
+static bool is_product(const operands *o, const gp_convolution_attributes *a) {
+    const gp_window_attributes *w = &a->window;
+    return a->groups == 1 && w->kernel[0] == 1 && w->kernel[1] == 1 && gp_shape_elements(o->x.shape) > 0 &&
+           gp_cpu_rows(o->x.shape) == gp_cpu_rows(o->y.shape) && w->stride[0] * w->stride[1] == 1 &&
+           w->before[0] + w->before[1] + w->after[0] + w->after[1] == 0;
+}
+
+static gp_status create_product(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel) {
+    static const gp_op_id ids[] = {[GP_CONVOLUTION_FORWARD] = GP_OP_LINEAR,
+                                   [GP_CONVOLUTION_INPUT_GRADIENT] = GP_OP_LINEAR_INPUT_GRADIENT,
+                                   [GP_CONVOLUTION_WEIGHT_GRADIENT] = GP_OP_LINEAR_WEIGHT_GRADIENT};
+    gp_kernel_desc product = *desc;
+    gp_type inputs[3], output = desc->outputs[0];
+    memcpy(inputs, desc->inputs, (size_t)desc->input_count * sizeof *inputs);
+    product.id = ids[direction_of(desc->id)];
+    product.op = gp_op_class_of(product.id);
+    product.attributes = NULL;
+    product.inputs = inputs;
+    product.outputs = &output;
+    /* weight[out, in, 1, 1] is weight[out, in] */
+    (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT ? &output : &inputs[1])->shape.rank = 2;
+    GP_TRY(gp_cpu_product_create(device, &product, kernel));
+    ((gp_cpu_product *)*kernel)->form.type = desc->inputs[1];
+    return GP_OK;
+}
+
+/* ---- creation ---- */
+
+/* The number of chunks: the fewest of equal size that fit the cache, or are as large as the weights. */
+static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o) {
+    int64_t samples = o->x.shape.dims[0];
+    if (!c->widened || samples < 1) return 1;
+    int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape));
+    int64_t limit = 4 * c->weight_elements > CHUNK_BYTES ? 4 * c->weight_elements : CHUNK_BYTES;
+    int64_t chunks = 1;
+    while (chunks < samples && (samples % chunks || bytes / chunks > limit * c->threads)) {
+        chunks++;
+    }
+    return chunks;
+}
+
+static size_t take(size_t *workspace, size_t bytes) {
+    size_t place = *workspace;
+    *workspace += (bytes + 63) / 64 * 64;
+    return place;
+}
+
+static void plan_workspace(gp_cpu_convolution *c) {
+    size_t bytes = 0, weights = gp_onednn_convolution_packed_bytes(c->primitive);
+    take(&bytes, gp_onednn_convolution_workspace(c->primitive));
+    if (c->widened) {
+        c->x_place = take(&bytes, (size_t)c->x_elements * sizeof(float));
+        c->y_place = take(&bytes, (size_t)c->y_elements * sizeof(float));
+    }
+    c->kernel.packed_workspace = bytes;
+    c->weight_place = take(&bytes, weights); /* the last: not needed where packed ones are given */
+    c->kernel.workspace = bytes;
+}
+
+static gp_status create_primitive(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o) {
+    const gp_convolution_attributes *attributes = desc->attributes;
+    gp_convolution_desc primitive = {.direction = c->direction,
+                                     .attributes = *attributes,
+                                     .x = o->x.shape,
+                                     .y = o->y.shape,
+                                     .dtype = c->widened ? GP_F32 : o->x.dtype,
+                                     .bias = c->inputs[2].shape.rank >= 0};
+    c->chunks = count_chunks(c, o);
+    primitive.x.dims[0] /= c->chunks;
+    primitive.y.dims[0] /= c->chunks;
+    c->x_elements = gp_shape_elements(primitive.x);
+    c->y_elements = gp_shape_elements(primitive.y);
+    return gp_onednn_convolution_create(&c->primitive, &primitive);
+}
+
+static void describe_form(gp_cpu_convolution *c) {
+    c->form.bytes = gp_onednn_convolution_packed_bytes(c->primitive);
+    c->form.type = c->inputs[1];
+    c->form.pack = pack;
+    c->form.details = c->primitive;
+    gp_onednn_convolution_packed_key(c->primitive, c->form.key, sizeof c->form.key);
+    c->kernel.forms[1] = &c->form;
+}
+
+static gp_status set_up(gp_cpu_convolution *c, const gp_cpu_device *device, const gp_kernel_desc *desc,
+                        const operands *o) {
+    c->kernel.run = run;
+    c->kernel.destroy = destroy;
+    c->loops = device->loops;
+    c->threads = device->device.threads;
+    c->direction = direction_of(desc->id);
+    for (int i = 0; i < 3; i++) {
+        c->inputs[i] = i < desc->input_count ? desc->inputs[i] : (gp_type){GP_F32, {.rank = -1}};
+    }
+    c->output = desc->outputs[0];
+    c->accumulate = desc->accumulate & 1u;
+    c->widened = o->x.dtype == GP_BF16 && !device->bf16_packed;
+    c->weight_elements = gp_shape_elements(o->weights.shape);
+    gp_status status = create_primitive(c, desc, o);
+    if (status == GP_INVALID && o->x.dtype == GP_BF16 && !c->widened) {
+        gp_log(GP_LOG_WARNING, "a bf16 convolution runs through f32 (slower): %s", gp_error_message());
+        c->widened = true;
+        status = create_primitive(c, desc, o);
+    }
+    GP_TRY(status);
+    plan_workspace(c);
+    if (c->direction != GP_CONVOLUTION_WEIGHT_GRADIENT) describe_form(c);
+    return GP_OK;
+}
+
+gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel) {
+    operands o = operands_of(desc);
+    GP_TRY(check(&o, desc));
+    if (is_product(&o, desc->attributes)) return create_product(device, desc, kernel);
+    gp_cpu_convolution *made = gp_allocate(sizeof *made);
+    if (!made) return GP_OUT_OF_MEMORY;
+    gp_status status = set_up(made, device, desc, &o);
+    if (status != GP_OK) {
+        destroy(&made->kernel);
+        return status;
+    }
+    *kernel = &made->kernel;
+    return GP_OK;
+}

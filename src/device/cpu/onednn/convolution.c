@@ -1,0 +1,194 @@
+/* Convolutions as oneDNN primitives, forward and both gradients. Images are channels-last; weights are in oneDNN's own
+ * blocked layout, which may differ between directions, so that its fastest kernel runs. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "device/cpu/onednn/api.h"
+#include "device/cpu/onednn/onednn.h"
+
+typedef enum argument { X, WEIGHTS, BIAS, Y, SCRATCHPAD, ARGUMENTS } argument;
+
+struct gp_onednn_convolution {
+    gp_convolution_direction direction;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    gp_memory_desc x, y, bias, any; /* as described to oneDNN; any: weights in the layout of its choice */
+    gp_memory_desc plain;           /* weights as they are in files and gradients */
+    gp_convolution_moves moves;
+    dnnl_primitive_desc_t forward; /* the hint of a gradient; NULL in the forward direction */
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[ARGUMENTS]; /* NULL where there is no such argument */
+    size_t workspace, packed_bytes;
+    gp_onednn_reorder reorder; /* from plain weights, or of their gradient to plain */
+};
+
+/* ---- descriptions ---- */
+
+/* oneDNN's order of dimensions is [n, c, h, w], whatever lies where. */
+static dnnl_status_t describe_image(gp_memory_desc *made, gp_shape shape, gp_dtype dtype) {
+    const int64_t *size = shape.dims;
+    int64_t dims[] = {size[0], size[3], size[1], size[2]};
+    int64_t strides[] = {size[1] * size[2] * size[3], 1, size[2] * size[3], size[3]};
+    return gp_memory_desc_strided(made, 4, dims, gp_onednn_type(dtype), strides);
+}
+
+static gp_status describe_weights(gp_onednn_convolution *c, const gp_convolution_desc *d) {
+    const char *what = "weights of a convolution";
+    int64_t groups = d->attributes.groups;
+    const int64_t *kernel = d->attributes.window.kernel;
+    int64_t all[] = {groups, d->y.dims[3] / groups, d->x.dims[3] / groups, kernel[0], kernel[1]}, strides[5];
+    int64_t stride = 1;
+    for (int i = 4; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= all[i];
+    }
+    int skipped = groups == 1; /* one group is none */
+    gp_dtype dtype = d->direction == GP_CONVOLUTION_WEIGHT_GRADIENT ? GP_F32 : d->dtype;
+    TRY_ONEDNN(gp_memory_desc_any(&c->any, 5 - skipped, all + skipped, gp_onednn_type(dtype)), what);
+    return gp_onednn_status(gp_memory_desc_strided(&c->plain, 5 - skipped, all + skipped, dnnl_f32, strides + skipped),
+                            what);
+}
+
+static gp_status describe(gp_onednn_convolution *c, const gp_convolution_desc *d) {
+    const char *what = "describing a convolution";
+    const gp_window_attributes *window = &d->attributes.window;
+    c->direction = d->direction;
+    for (int axis = 0; axis < 2; axis++) {
+        c->moves.strides[axis] = window->stride[axis];
+        c->moves.dilations[axis] = window->dilation[axis] - 1;
+        c->moves.before[axis] = window->before[axis];
+        c->moves.after[axis] = window->after[axis];
+    }
+    TRY_ONEDNN(describe_image(&c->x, d->x, d->dtype), what);
+    TRY_ONEDNN(describe_image(&c->y, d->y, d->dtype), what);
+    if (d->bias) TRY_ONEDNN(gp_memory_desc_strided(&c->bias, 1, &d->y.dims[3], dnnl_f32, (int64_t[]){1}), what);
+    return describe_weights(c, d);
+}
+
+/* ---- creation ---- */
+
+static dnnl_status_t create_desc(gp_onednn_convolution *c, bool bias, const_dnnl_primitive_attr_t attributes) {
+    bool forward = c->direction == GP_CONVOLUTION_FORWARD;
+    dnnl_status_t status = gp_convolution_describe(forward ? &c->desc : &c->forward, c->engine, &c->x, &c->any,
+                                                   bias ? &c->bias : NULL, &c->y, &c->moves, attributes);
+    if (status != dnnl_success || forward) return status;
+    return (c->direction == GP_CONVOLUTION_INPUT_GRADIENT ? gp_convolution_describe_input_gradient
+                                                          : gp_convolution_describe_weight_gradient)(
+        &c->desc, c->engine, &c->x, &c->any, &c->y, &c->moves, c->forward, attributes);
+}
+
+static gp_status create_primitive(gp_onednn_convolution *c, bool bias) {
+    dnnl_primitive_attr_t attributes = NULL;
+    GP_TRY(gp_onednn_attributes_create(&attributes, false));
+    dnnl_status_t status = create_desc(c, bias, attributes);
+    dnnl_primitive_attr_destroy(attributes);
+    TRY_ONEDNN(status, "convolution");
+    return gp_onednn_status(dnnl_primitive_create(&c->primitive, c->desc), "convolution");
+}
+
+static gp_memory_desc_view packed_layout(const gp_onednn_convolution *c) {
+    bool gradient = c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
+    return dnnl_primitive_desc_query_md(c->desc, gradient ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+}
+
+static gp_status create_memory(gp_onednn_convolution *c, bool bias) {
+    gp_memory_desc_view views[ARGUMENTS] = {gp_memory_desc_see(&c->x), packed_layout(c), gp_memory_desc_see(&c->bias),
+                                            gp_memory_desc_see(&c->y),
+                                            dnnl_primitive_desc_query_md(c->desc, dnnl_query_scratchpad_md, 0)};
+    for (int i = 0; i < ARGUMENTS; i++) {
+        if (i == BIAS && !bias) continue;
+        TRY_ONEDNN(dnnl_memory_create(&c->memory[i], views[i], c->engine, DNNL_MEMORY_NONE),
+                   "operand of a convolution");
+    }
+    c->packed_bytes = dnnl_memory_desc_get_size(views[WEIGHTS]);
+    c->workspace = dnnl_memory_desc_get_size(views[SCRATCHPAD]);
+    return GP_OK;
+}
+
+static gp_status set_up(gp_onednn_convolution *c, const gp_convolution_desc *d) {
+    TRY_ONEDNN(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "engine");
+    TRY_ONEDNN(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags), "stream");
+    GP_TRY(describe(c, d));
+    GP_TRY(create_primitive(c, d->bias));
+    GP_TRY(create_memory(c, d->bias));
+    gp_memory_desc_view plain = gp_memory_desc_see(&c->plain), packed = packed_layout(c);
+    bool gradient = d->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
+    return gp_onednn_reorder_create(&c->reorder, c->engine, gradient ? packed : plain, gradient ? plain : packed,
+                                    gradient);
+}
+
+gp_status gp_onednn_convolution_create(gp_onednn_convolution **convolution, const gp_convolution_desc *desc) {
+    gp_onednn_convolution *made = gp_allocate(sizeof *made);
+    if (!made) return GP_OUT_OF_MEMORY;
+    gp_status status = set_up(made, desc);
+    if (status != GP_OK) {
+        gp_onednn_convolution_destroy(made);
+        return status;
+    }
+    *convolution = made;
+    return GP_OK;
+}
+
+void gp_onednn_convolution_destroy(gp_onednn_convolution *c) {
+    if (!c) return;
+    gp_onednn_reorder_destroy(&c->reorder);
+    for (int i = 0; i < ARGUMENTS; i++) {
+        if (c->memory[i]) dnnl_memory_destroy(c->memory[i]);
+    }
+    if (c->primitive) dnnl_primitive_destroy(c->primitive);
+    if (c->desc) dnnl_primitive_desc_destroy(c->desc);
+    if (c->forward) dnnl_primitive_desc_destroy(c->forward);
+    gp_memory_desc_destroy(&c->x);
+    gp_memory_desc_destroy(&c->y);
+    gp_memory_desc_destroy(&c->bias);
+    gp_memory_desc_destroy(&c->any);
+    gp_memory_desc_destroy(&c->plain);
+    if (c->stream) dnnl_stream_destroy(c->stream);
+    if (c->engine) dnnl_engine_destroy(c->engine);
+    gp_free(c);
+}
+
+/* ---- running ---- */
+
+size_t gp_onednn_convolution_workspace(const gp_onednn_convolution *c) {
+    return c->workspace;
+}
+
+gp_status gp_onednn_convolution_run(const gp_onednn_convolution *c, const void *const *inputs, void *output,
+                                    void *workspace) {
+    gp_onednn_argument scratchpad = {DNNL_ARG_SCRATCHPAD, c->memory[SCRATCHPAD], workspace};
+    gp_onednn_argument forward[] = {{DNNL_ARG_SRC, c->memory[X], inputs[0]},
+                                    {DNNL_ARG_WEIGHTS, c->memory[WEIGHTS], inputs[1]},
+                                    {DNNL_ARG_BIAS, c->memory[BIAS], c->memory[BIAS] ? inputs[2] : NULL},
+                                    {DNNL_ARG_DST, c->memory[Y], output},
+                                    scratchpad};
+    gp_onednn_argument input_gradient[] = {{DNNL_ARG_DIFF_DST, c->memory[Y], inputs[0]},
+                                           {DNNL_ARG_WEIGHTS, c->memory[WEIGHTS], inputs[1]},
+                                           {DNNL_ARG_DIFF_SRC, c->memory[X], output},
+                                           scratchpad};
+    gp_onednn_argument weight_gradient[] = {{DNNL_ARG_DIFF_DST, c->memory[Y], inputs[0]},
+                                            {DNNL_ARG_SRC, c->memory[X], inputs[1]},
+                                            {DNNL_ARG_DIFF_WEIGHTS, c->memory[WEIGHTS], output},
+                                            scratchpad};
+    const gp_onednn_argument *arguments[] = {[GP_CONVOLUTION_FORWARD] = forward,
+                                             [GP_CONVOLUTION_INPUT_GRADIENT] = input_gradient,
+                                             [GP_CONVOLUTION_WEIGHT_GRADIENT] = weight_gradient};
+    int count = c->direction == GP_CONVOLUTION_FORWARD ? 5 : 4;
+    return gp_onednn_execute(c->primitive, c->stream, arguments[c->direction], count, "convolution");
+}
+
+size_t gp_onednn_convolution_packed_bytes(const gp_onednn_convolution *c) {
+    return c->packed_bytes;
+}
+
+void gp_onednn_convolution_packed_key(const gp_onednn_convolution *c, char *key, size_t size) {
+    gp_onednn_layout_key(packed_layout(c), key, size);
+}
+
+gp_status gp_onednn_convolution_pack(const gp_onednn_convolution *c, const float *plain, void *packed) {
+    return gp_onednn_reorder_run(&c->reorder, c->stream, plain, packed);
+}
+
+gp_status gp_onednn_convolution_add_unpacked(const gp_onednn_convolution *c, const void *packed, float *plain) {
+    return gp_onednn_reorder_run(&c->reorder, c->stream, packed, plain);
+}
