@@ -167,6 +167,25 @@ typedef struct gp_text_options {
 GP_API gp_status gp_dataset_create_text(gp_dataset **dataset, const gp_text_options *options);
 GP_API void gp_dataset_destroy(gp_dataset *dataset);
 
+/* Tokens with a meaning of their own, as BERT has them: what a sample begins with, what ends each part of it, and what
+ * hides a token. Of a tokenizer that knows [CLS], [SEP] and [MASK], those; of any other, numbers right behind its
+ * vocabulary, which a model then has to have too. */
+typedef struct gp_special_tokens {
+    int32_t begin, end, mask;
+    int32_t vocabulary; /* ids are 0 to this number - 1, these three included */
+} gp_special_tokens;
+GP_API gp_special_tokens gp_tokenizer_special(const gp_tokenizer *tokenizer);
+
+/* A dataset for masked language models (Devlin et al., arXiv 1810.04805) over the text of `options`, whose context is
+ * at least 3: a sample is i32[3, context], the tokens ([CLS], a window of context - 2 tokens, [SEP]), their types (0)
+ * and a mask that is 0 where there is padding; its target i32[context] has the token wherever the model has to guess,
+ * and GP_IGNORED_TARGET everywhere else. Each token of the window is to be guessed with probability `share` (at least
+ * one of a window is); the sample then has [MASK] in its place with probability 80%, any token of the vocabulary with
+ * 10%, and the token itself with 10%. All by counted random numbers: the same for any number of workers; evaluation
+ * always hides the same. Errors: as gp_dataset_create_text; GP_INVALID for a share that is not above 0 and at most 1.
+ */
+GP_API gp_status gp_dataset_create_masked(gp_dataset **dataset, const gp_text_options *options, double share);
+
 /* The dataset's tokenizer, owned by it unless it was given; NULL for data without one. */
 GP_API const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset);
 
