@@ -128,7 +128,7 @@ typedef struct gp_checkpoint_state {
     double lr, next_lr;                /* the rate of optimizer options; the one of the step that follows */
     int64_t best_step;                 /* of the best validation loss; -1: none was measured */
     double best;                       /* that loss */
-    int64_t training_tokens, validation_tokens; /* of the data */
+    int64_t training_count, validation_count; /* of the data: tokens, images */
     uint64_t configuration;                     /* a hash of what may not change; 0: not known */
     bool evaluation_pending;                    /* the step's evaluation was interrupted */
     char version[GP_CHECKPOINT_TEXT];           /* of the gpipe that wrote it */

@@ -40,6 +40,8 @@ typedef struct gp_pipeline_options {
     int replicas;               /* D, copies of the pipeline that share every mini-batch (data parallelism); 0: 1 */
     bool shard_optimizer; /* each replica keeps the optimizer state of its part of every parameter only (ZeRO stage
                              1, Rajbhandari et al., arXiv 1910.02054): the same bits with less memory */
+    bool snapshot; /* room for a copy of weights and optimizer state, from which checkpoints are written while training
+                      goes on */
 } gp_pipeline_options;
 
 typedef enum gp_optimizer_kind {
@@ -109,6 +111,7 @@ GP_API double gp_learning_rate(const gp_lr_options *schedule, double lr, int64_t
 
 typedef struct gp_plan_bytes {
     size_t parameters, gradients, optimizer, stash, workspace, communication, total;
+    size_t snapshot; /* the copy that checkpoints are written from; in the total where the device uses host memory */
 } gp_plan_bytes;
 
 typedef struct gp_plan_worker {
@@ -223,6 +226,15 @@ GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt,
  * partitioning), and back. Loading demands every one with its shape; the message names what is missing. */
 GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
 GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
+/* Writes a checkpoint (gpipe/checkpoint.h) into <run>/checkpoints/step-N, N being the steps made, and waits until it is
+ * on the disk. Older ones stay. Errors: GP_INVALID for a trainer without optimizer; GP_IO, also when the disk is full. */
+GP_API gp_status gp_trainer_save_checkpoint(gp_trainer *trainer, const char *run);
+/* Goes on from a checkpoint: weights, optimizer state and counters become those of `path`, a folder step-N, or a run
+ * directory, whose newest whole checkpoint is taken (those that are damaged are passed over with a warning). Further
+ * steps give the bits of a training that never stopped, whatever partitions, schedule or recomputation either trainer
+ * has. Errors: GP_INVALID naming file and tensor when something is missing or damaged or of another model, optimizer or
+ * seed; the trainer can resume from another checkpoint then, and nothing else. */
+GP_API gp_status gp_trainer_resume(gp_trainer *trainer, const char *path);
 /* One mini-batch's "inputs", "targets", "loss", "parameters.<name>", "gradients.<name>" as safetensors; no update. */
 GP_API gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
                                            const gp_tensor *weights, const char *path);
@@ -253,20 +265,31 @@ typedef struct gp_run_options {
     int64_t eval_every;       /* 0: only at the end */
     int64_t eval_windows;     /* at most that many windows in the evaluations on the way; 0: the whole split */
     const char *out;          /* run directory, exists; NULL: nothing is written */
-    int64_t checkpoint_every; /* weights are also written every so many steps; 0: only at the end */
+    int64_t checkpoint_every; /* a checkpoint is also written every so many steps; 0: only at the end */
     int64_t keep;             /* newest checkpoints kept, besides the best; 0: 2 */
     bool trace;               /* writes <out>/trace.json: the actions of the last step */
     bool skip_not_finite;     /* true: skip the update; false: stop with GP_DIVERGED */
     uint64_t seed;            /* of the data */
     /* Called after each step, in the calling thread; has_validation: validation_loss was measured. May be NULL. Returns
-     * false to finish early: weights are written, the run ends with GP_INTERRUPTED. */
+     * false to finish early: a checkpoint is written, the run ends with GP_INTERRUPTED. */
     bool (*on_step)(void *user, const gp_step_metrics *metrics, bool has_validation, double validation_loss);
     void *user;
+    /* Asked during evaluations, in the calling thread, so that nobody waits for the end of a long one: true ends it, and
+     * the run as if on_step had returned false. The interrupted evaluation is made when the run is resumed. May be NULL.
+     */
+    bool (*should_stop)(void *user);
+    int64_t keep_every;        /* checkpoints of steps that this number divides stay; 0: none */
+    bool forget_best;          /* true: no checkpoint for a new best validation loss */
+    uint64_t shard_bytes;      /* tensor bytes of a file of a checkpoint; 0: 5 GB */
+    const char *configuration; /* a text for everything that must be the same when the run is resumed: its hash is kept
+                                  in checkpoints and compared; NULL: nothing is compared */
 } gp_run_options;
 
 /* Trains on mini-batches of pipeline.batch samples of a data set: evaluates, writes <out>/metrics.jsonl,
- * <out>/report.json and <out>/checkpoints/step-N/model.safetensors with the links latest and best. validation (may be
- * NULL): the last validation loss, NaN when there was none. `options` may be NULL. */
+ * <out>/report.json and checkpoints <out>/checkpoints/step-N with the links latest and best. Those on the way are
+ * written while training goes on when pipeline.snapshot made room for the copy; failing to write one is a warning, and
+ * an error only at the end. After gp_trainer_resume the run goes on: metrics.jsonl keeps the lines up to its step.
+ * validation (may be NULL): the last validation loss, NaN when there was none. `options` may be NULL. */
 GP_API gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
                                 double *validation);
 

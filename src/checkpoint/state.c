@@ -43,8 +43,8 @@ static json_t *counters_json(const gp_checkpoint_state *state) {
                      (json_int_t)state->samples, "random", "seed", seed, "step", (json_int_t)state->step,
                      "learning_rate", "schedule", state->schedule, "lr", number_json(state->lr), "next",
                      number_json(state->next_lr), "steps", (json_int_t)state->steps, "best", best, "data",
-                     "training_tokens", (json_int_t)state->training_tokens, "validation_tokens",
-                     (json_int_t)state->validation_tokens, "configuration", checksum_json(state->configuration),
+                     "training_count", (json_int_t)state->training_count, "validation_count",
+                     (json_int_t)state->validation_count, "configuration", checksum_json(state->configuration),
                      "evaluation_pending", (int)state->evaluation_pending);
 }
 
@@ -199,8 +199,8 @@ static gp_status read_object(const json_t *object, gp_checkpoint_state *state) {
     GP_TRY(read_seed(json_object_get(object, "random"), &state->seed));
     GP_TRY(read_rate(json_object_get(object, "learning_rate"), state));
     GP_TRY(read_best(json_object_get(object, "best"), state));
-    GP_TRY(read_integer(data, "training_tokens", 0, &state->training_tokens));
-    GP_TRY(read_integer(data, "validation_tokens", 0, &state->validation_tokens));
+    GP_TRY(read_integer(data, "training_count", 0, &state->training_count));
+    GP_TRY(read_integer(data, "validation_count", 0, &state->validation_count));
     if (!gp_checksum_parse(json_string_value(json_object_get(object, "configuration")), &state->configuration))
         return gp_error(GP_INVALID, "\"configuration\" is not a checksum");
     state->evaluation_pending = json_is_true(json_object_get(object, "evaluation_pending"));

@@ -30,7 +30,9 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     for (int64_t first = 0; status == GP_OK && first < windows; first += batch_size) {
         int64_t count = windows - first < batch_size ? windows - first : batch_size;
         gp_batch_resize(&batch, count);
-        status = gp_dataset_window(dataset, split, first, count, &batch);
+        if (trainer->should_stop && trainer->should_stop(trainer->user))
+            status = gp_error(GP_INTERRUPTED, "the evaluation was interrupted");
+        if (status == GP_OK) status = gp_dataset_window(dataset, split, first, count, &batch);
         if (status == GP_OK)
             status = gp_trainer_evaluate(trainer, &batch.inputs, &batch.targets, &batch.weights, &sum, &weight);
     }

@@ -56,6 +56,7 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
         .average = optimizer && optimizer->average > 0,
         .report_after = pipeline->report_after,
         .seed = pipeline->seed,
+        .snapshot = pipeline->snapshot && optimizer != NULL,
     };
     return GP_OK;
 }

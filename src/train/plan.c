@@ -64,6 +64,7 @@ static void fill_worker(gp_plan_worker *out, const gp_worker_plan *in) {
                                  .stash = in->bytes.stash,
                                  .workspace = in->bytes.workspace,
                                  .communication = in->bytes.communication,
+                                 .snapshot = in->bytes.snapshot,
                                  .total = in->bytes.total};
 }
 

@@ -1,54 +1,101 @@
 /* A whole run: steps, evaluations on the way, checkpoints, the report at the end. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "checkpoint/checksum.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/saver.h"
 #include "train/trainer.h"
+
+#define SHARD_BYTES UINT64_C(5000000000)
 
 typedef struct run_state {
     gp_trainer *trainer;
     const gp_dataset *dataset;
     const gp_run_options *options;
     gp_run_directory *directory; /* NULL: nothing is written */
+    gp_saver *saver;
     gp_batch batch;
     int64_t steps;
-    double validation, best;
+    double validation;
     bool has_validation;
+    bool is_best; /* the evaluation of this step is the best so far */
+    bool more;    /* nobody wants to finish early */
 } run_state;
 
+/* ---- evaluation ---- */
+
 /* Of the average of the weights, where one is kept. */
-static gp_status evaluate(run_state *run, bool last) {
+static gp_status evaluate_shown(run_state *run, int64_t windows) {
     bool averages = run->trainer->optimizer.average > 0;
+    if (averages) GP_TRY(gp_trainer_show_averages(run->trainer, true));
+    gp_status status =
+        gp_trainer_evaluate_split(run->trainer, run->dataset, GP_SPLIT_VALIDATION, windows, &run->validation);
+    if (averages && (status == GP_OK || status == GP_INTERRUPTED))
+        GP_TRY(gp_trainer_show_averages(run->trainer, false));
+    return status;
+}
+
+/* Interrupted, it is left for the run that goes on from the checkpoint. */
+static gp_status evaluate(run_state *run, bool last) {
+    gp_trainer *trainer = run->trainer;
     run->has_validation = false;
     if (gp_dataset_windows(run->dataset, GP_SPLIT_VALIDATION) < 1) return GP_OK;
-    if (averages) GP_TRY(gp_trainer_show_averages(run->trainer, true));
-    GP_TRY(gp_trainer_evaluate_split(run->trainer, run->dataset, GP_SPLIT_VALIDATION,
-                                     last ? 0 : run->options->eval_windows, &run->validation));
+    gp_status status = evaluate_shown(run, last ? 0 : run->options->eval_windows);
+    trainer->evaluation_pending = status == GP_INTERRUPTED;
+    if (trainer->evaluation_pending) run->more = false;
+    if (status != GP_OK) return trainer->evaluation_pending ? GP_OK : status;
     run->has_validation = true;
-    return averages ? gp_trainer_show_averages(run->trainer, false) : GP_OK;
+    run->is_best = run->validation < trainer->best;
+    if (run->is_best) {
+        trainer->best = run->validation;
+        trainer->best_step = trainer->step;
+    }
+    return GP_OK;
+}
+
+/* ---- checkpoints ---- */
+
+static uint64_t configuration_of(const run_state *run) {
+    const char *text = run->options->configuration;
+    return text ? gp_checksum_of(text, strlen(text)) : 0;
+}
+
+static gp_status write_checkpoint(run_state *run, bool last) {
+    gp_checkpoint_state state = gp_trainer_state(run->trainer);
+    state.training_count = gp_dataset_count(run->dataset, GP_SPLIT_TRAIN);
+    state.validation_count = gp_dataset_count(run->dataset, GP_SPLIT_VALIDATION);
+    state.configuration = configuration_of(run);
+    return gp_saver_save(run->saver, &state, last);
 }
 
 /* Saves when the step is due: at the end, every checkpoint_every steps, and at a new best. */
-static gp_status save(run_state *run, int64_t step, bool last) {
+static gp_status save(run_state *run, bool last) {
     int64_t every = run->options->checkpoint_every;
-    bool best = run->has_validation && run->validation < run->best;
-    if (best) run->best = run->validation;
-    if (!run->directory || !(last || best || (every > 0 && step % every == 0))) return GP_OK;
-    return gp_run_directory_save(run->directory, run->trainer, step, best);
+    bool best = run->is_best && !run->options->forget_best;
+    if (!run->saver) return GP_OK;
+    if (last || best || (every > 0 && run->trainer->step % every == 0)) return write_checkpoint(run, last);
+    return gp_saver_poll(run->saver, false);
 }
+
+/* ---- steps ---- */
 
 static gp_status check_finite(const run_state *run, const gp_step_metrics *metrics) {
     if (metrics->finite) return GP_OK;
     if (run->options->skip_not_finite) {
-        gp_log(GP_LOG_WARNING, "step %lld: %s; the update is skipped", (long long)metrics->step, metrics->fault);
+        gp_log(GP_LOG_WARNING, "step %" PRId64 ": %s; the update is skipped", metrics->step, metrics->fault);
         return GP_OK;
     }
-    return gp_error(GP_DIVERGED, "step %lld diverged: %s", (long long)metrics->step, metrics->fault);
+    return gp_error(GP_DIVERGED, "step %" PRId64 " diverged: %s", metrics->step, metrics->fault);
 }
 
-/* One step with all that follows it. `*more` becomes false when the callback wants to finish early. */
-static gp_status one_step(run_state *run, int64_t index, bool *more) {
+static gp_status one_step(run_state *run, int64_t index) {
     int64_t samples = run->batch.inputs.type.shape.dims[0];
     gp_step_metrics metrics = {0};
     GP_TRY(gp_dataset_sample(run->dataset, GP_SPLIT_TRAIN, run->options->seed, index, 0, samples, &run->batch));
@@ -56,39 +103,106 @@ static gp_status one_step(run_state *run, int64_t index, bool *more) {
     int64_t every = run->options->eval_every;
     bool last = index + 1 == run->steps;
     gp_status finite = check_finite(run, &metrics);
-    run->has_validation = false;
+    run->has_validation = run->is_best = false;
     if (finite == GP_OK && (last || (every > 0 && metrics.step % every == 0))) GP_TRY(evaluate(run, last));
     if (run->directory)
         GP_TRY(gp_run_directory_metrics(run->directory, &metrics, run->has_validation, run->validation));
     if (run->options->on_step)
-        *more = run->options->on_step(run->options->user, &metrics, run->has_validation, run->validation);
+        run->more =
+            run->options->on_step(run->options->user, &metrics, run->has_validation, run->validation) && run->more;
     if (finite != GP_OK) return check_finite(run, &metrics);
-    return save(run, metrics.step, last || !*more);
+    return save(run, last || !run->more);
+}
+
+/* What was being written is whole, and from before. */
+static gp_status finish_diverged(run_state *run) {
+    char message[512];
+    snprintf(message, sizeof message, "%s", gp_error_message());
+    if (run->saver) GP_TRY(gp_saver_poll(run->saver, true));
+    return gp_error(GP_DIVERGED, "%s", message);
 }
 
 static gp_status loop(run_state *run) {
-    bool more = true;
-    for (int64_t index = gp_trainer_step_count(run->trainer); more && index < run->steps; index++) {
-        GP_TRY(one_step(run, index, &more));
-    }
+    gp_status status = GP_OK;
+    for (int64_t index = run->trainer->step; status == GP_OK && run->more && index < run->steps; index++)
+        status = one_step(run, index);
+    if (status == GP_DIVERGED) return finish_diverged(run);
+    GP_TRY(status);
     if (run->directory) GP_TRY(gp_run_directory_report(run->directory, run->trainer, run->options->trace));
-    return more ? GP_OK
-                : gp_error(GP_INTERRUPTED, "interrupted after step %lld; the weights are written",
-                           (long long)gp_trainer_step_count(run->trainer));
+    return run->more ? GP_OK
+                     : gp_error(GP_INTERRUPTED, "interrupted after step %" PRId64 "%s", run->trainer->step,
+                                run->saver ? "; the checkpoint is written" : "");
+}
+
+/* ---- the beginning ---- */
+
+/* What a checkpoint was made with must still be so. */
+static gp_status check_resumed(const run_state *run) {
+    const gp_trainer *trainer = run->trainer;
+    int64_t training = gp_dataset_count(run->dataset, GP_SPLIT_TRAIN);
+    int64_t validation = gp_dataset_count(run->dataset, GP_SPLIT_VALIDATION);
+    uint64_t configuration = configuration_of(run);
+    if (trainer->training_count < 0) return GP_OK; /* nothing was resumed */
+    if (trainer->training_count > 0 && (training != trainer->training_count || validation != trainer->validation_count))
+        return gp_error(GP_INVALID,
+                        "the data has %" PRId64 " %s for training and %" PRId64
+                        " for validation, but the checkpoint was made with %" PRId64 " and %" PRId64,
+                        training, gp_dataset_unit(run->dataset), validation, trainer->training_count,
+                        trainer->validation_count);
+    if (configuration != 0 && trainer->configuration != 0 && configuration != trainer->configuration)
+        return gp_error(GP_INVALID, "the checkpoint was made with another configuration");
+    return GP_OK;
+}
+
+/* The evaluation that a signal cut short, before the steps go on as if nothing had been. */
+static gp_status catch_up(run_state *run) {
+    gp_trainer *trainer = run->trainer;
+    if (!trainer->evaluation_pending || !run->directory) return GP_OK;
+    run->is_best = false;
+    GP_TRY(evaluate(run, trainer->step >= run->steps));
+    if (!run->has_validation) return GP_OK;
+    GP_TRY(gp_run_directory_amend(run->directory, run->validation));
+    return run->is_best && !run->options->forget_best ? write_checkpoint(run, true) : GP_OK;
+}
+
+static gp_status open_out(run_state *run) {
+    const gp_run_options *options = run->options;
+    if (!options->out) return GP_OK;
+    GP_TRY(gp_run_directory_open(&run->directory, options->out, run->trainer->step));
+    char *checkpoints = gp_format_text("%s/checkpoints", options->out);
+    if (!checkpoints) return GP_OUT_OF_MEMORY;
+    gp_saver_options saver = {.checkpoints = checkpoints,
+                              .keep = options->keep > 0 ? options->keep : 2,
+                              .keep_every = options->keep_every,
+                              .best = !options->forget_best,
+                              .background = true,
+                              .shard_bytes = options->shard_bytes ? options->shard_bytes : SHARD_BYTES,
+                              .metrics = gp_run_directory_descriptor(run->directory)};
+    gp_status status = gp_saver_create(&run->saver, run->trainer, &saver);
+    gp_free(checkpoints);
+    return status;
+}
+
+static gp_status run_all(run_state *run) {
+    GP_TRY(check_resumed(run));
+    GP_TRY(open_out(run));
+    GP_TRY(gp_batch_create(&run->batch, run->dataset, run->trainer->layout.engine.batch));
+    GP_TRY(catch_up(run));
+    return loop(run);
 }
 
 gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
                          double *validation) {
     gp_run_options known;
-    gp_status status = gp_options_read(&known, sizeof known, options, "gp_run_options");
-    run_state run = {.trainer = trainer, .dataset = dataset, .options = &known, .best = INFINITY};
-    run.steps = run.options->steps > 0 ? run.options->steps : 1000;
-    run.validation = NAN;
-    if (status == GP_OK && run.options->out)
-        status = gp_run_directory_open(&run.directory, run.options->out, run.options->keep);
-    if (status == GP_OK) status = gp_batch_create(&run.batch, dataset, trainer->layout.engine.batch);
-    if (status == GP_OK) status = loop(&run);
+    GP_TRY(gp_options_read(&known, sizeof known, options, "gp_run_options"));
+    run_state run = {.trainer = trainer, .dataset = dataset, .options = &known, .validation = NAN, .more = true};
+    run.steps = known.steps > 0 ? known.steps : 1000;
+    trainer->should_stop = known.should_stop;
+    trainer->user = known.user;
+    gp_status status = run_all(&run);
+    trainer->should_stop = NULL;
     gp_batch_destroy(&run.batch);
+    gp_saver_destroy(run.saver);
     gp_run_directory_close(run.directory);
     if (validation) *validation = run.validation;
     return status;

@@ -1,6 +1,7 @@
 /* The trainer: creation and the single step. */
 #include "train/trainer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -27,6 +28,9 @@ gp_status gp_trainer_create(gp_trainer **trainer, const gp_model *model, const g
     made->model = model;
     made->steps = steps;
     made->inference = optimizer == NULL;
+    made->best = INFINITY;
+    made->best_step = -1;
+    made->training_count = made->validation_count = -1;
     if (optimizer) status = gp_optimizer_resolve(optimizer, &made->optimizer);
     if (status == GP_OK) status = start(made, pipeline);
     if (status != GP_OK) {
@@ -113,6 +117,7 @@ gp_status gp_trainer_step(gp_trainer *trainer, const gp_tensor *inputs, const gp
     GP_TRY(gp_engine_step(trainer->engine, &batch, &options, &result));
     add_measurement(trainer, &result);
     trainer->step++;
+    trainer->samples += inputs->type.shape.dims[0];
     if (result.finite) trainer->updates++;
     fill_metrics(trainer, &result, lr, &batch, metrics);
     return GP_OK;

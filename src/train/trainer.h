@@ -6,6 +6,14 @@
 #include "train/optimizer.h"
 #include "train/plan.h"
 
+/* What became of the checkpoints of a run, for the report. */
+typedef struct gp_save_counts {
+    int64_t written, failed;
+    double pause;   /* seconds in which training waited */
+    double seconds; /* from the beginning of each to its end */
+    uint64_t bytes; /* of the last one */
+} gp_save_counts;
+
 struct gp_trainer {
     const gp_model *model;
     gp_layout layout;
@@ -16,6 +24,16 @@ struct gp_trainer {
     int64_t steps;   /* planned length of training */
     int64_t step;    /* made so far, skipped updates included */
     int64_t updates; /* made so far: what bias corrections count */
+    int64_t samples; /* seen so far */
+    /* of runs; with a checkpoint they go on */
+    double best;       /* validation loss so far; infinite: none */
+    int64_t best_step; /* -1: none */
+    bool evaluation_pending;
+    int64_t training_count, validation_count; /* of the data of the checkpoint that was resumed; -1: none was */
+    uint64_t configuration;                   /* the same; 0: not known */
+    gp_save_counts saves;
+    bool (*should_stop)(void *user); /* looked at during long evaluations; NULL: nobody wants to stop */
+    void *user;
     /* sums over the steps but the first (which warms caches and page tables) */
     int64_t measured_steps;
     gp_worker_report *sums;

@@ -88,7 +88,7 @@ static gp_checkpoint_state state_of(int64_t step) {
                                  .next_lr = 1.0 / 3,
                                  .best_step = step,
                                  .best = 2.0 / 3,
-                                 .training_tokens = 77,
+                                 .training_count = 77,
                                  .configuration = 0x0123456789abcdefu,
                                  .evaluation_pending = step % 2 == 1};
 }
@@ -250,7 +250,7 @@ static void test_state_comes_back(void **state) {
     assert_true(found.seed == saved.seed);
     assert_true(found.lr == saved.lr && found.next_lr == saved.next_lr && found.best == saved.best);
     assert_int_equal(found.best_step, saved.best_step);
-    assert_int_equal(found.training_tokens, saved.training_tokens);
+    assert_int_equal(found.training_count, saved.training_count);
     assert_true(found.configuration == saved.configuration);
     assert_true(found.evaluation_pending);
     assert_string_equal(found.schedule, saved.schedule);
