@@ -376,6 +376,7 @@ void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options)
         .seed = (uint64_t)s->train.seed,
         .replicas = (int)s->pipeline.replicas,
         .shard_optimizer = s->optimizer.shard,
+        .snapshot = s->checkpoint.every > 0 && s->checkpoint.background,
     };
 }
 
@@ -410,6 +411,9 @@ void cli_config_run(const cli_config *config, gp_run_options *options) {
         .out = s->train.out,
         .checkpoint_every = s->checkpoint.every,
         .keep = s->checkpoint.keep,
+        .keep_every = s->checkpoint.keep_every,
+        .forget_best = !s->checkpoint.best,
+        .shard_bytes = s->checkpoint.shard_size ? s->checkpoint.shard_size : UINT64_MAX,
         .trace = s->train.trace,
         .skip_not_finite = s->train.on_nan == 1,
         .seed = (uint64_t)s->train.seed,

@@ -61,7 +61,9 @@ typedef struct cli_settings {
         bool trace;
     } train;
     struct {
-        int64_t every, keep;
+        int64_t every, keep, keep_every;
+        bool best, background;
+        size_t shard_size; /* 0: no limit */
     } checkpoint;
 } cli_settings;
 

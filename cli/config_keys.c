@@ -138,6 +138,15 @@ static const cli_key keys[] = {
 
     INTEGER("checkpoint.every", checkpoint.every, ANY, 0, MOST, "0", "steps between checkpoints; 0: only at the end"),
     INTEGER("checkpoint.keep", checkpoint.keep, ANY, 1, MOST, "2", "newest checkpoints kept, besides the best"),
+    INTEGER("checkpoint.keep_every", checkpoint.keep_every, ANY, 0, MOST, "0",
+            "checkpoints of steps that this number divides are kept for good; 0: none"),
+    BOOLEAN("checkpoint.best", checkpoint.best, ANY, "true",
+            "a checkpoint also for each new best validation loss, kept as long as it is the best"),
+    BOOLEAN("checkpoint.background", checkpoint.background, ANY, "true",
+            "checkpoints on the way (every) are written from a copy in memory while training goes on; false: training "
+            "waits and needs no memory for the copy"),
+    {"checkpoint.shard_size", CLI_KEY_BYTES, ANY, AT(checkpoint.shard_size), 0, 0, false, false, NULL, "5GB",
+     "larger weights or optimizer state are split over several files with an index"},
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };

@@ -7,20 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gpipe/checkpoint.h"
 #include "message.h"
 
 /* ---- removing a former run ---- */
-
-/* The weights in a folder of checkpoints, whole ones and what a killed process was writing, and the folder. */
-static void remove_weights(const char *folder) {
-    DIR *list = opendir(folder);
-    if (!list) return;
-    for (struct dirent *entry; (entry = readdir(list));) {
-        if (strncmp(entry->d_name, "model.safetensors", 17) == 0) unlinkat(dirfd(list), entry->d_name, 0);
-    }
-    closedir(list);
-    rmdir(folder);
-}
 
 static void remove_in(const char *folder, const char *name) {
     char path[4096];
@@ -28,28 +18,11 @@ static void remove_in(const char *folder, const char *name) {
     if (length > 0 && (size_t)length < sizeof path) unlink(path);
 }
 
-static void remove_checkpoints(const char *run) {
-    char folder[4096], path[8192];
-    snprintf(folder, sizeof folder, "%s/checkpoints", run);
-    DIR *list = opendir(folder);
-    if (!list) return;
-    for (struct dirent *entry; (entry = readdir(list));) {
-        bool step = strncmp(entry->d_name, "step-", 5) == 0 || strncmp(entry->d_name, ".step-", 6) == 0;
-        bool link = strcmp(entry->d_name, "latest") == 0 || strcmp(entry->d_name, "best") == 0;
-        if (link) remove_in(folder, entry->d_name);
-        if (!step) continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        remove_weights(path);
-    }
-    closedir(list);
-    rmdir(folder);
-}
-
 void cli_run_folder_clear(const char *run) {
     /* The configuration last: it is what makes the folder a run, should this be interrupted. */
     static const char *const files[] = {"tokenizer.json", "metrics.jsonl", "report.json",
                                         "trace.json",     "log.txt",       "config.yaml"};
-    remove_checkpoints(run);
+    gp_checkpoint_remove(run, 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_in(run, files[i]);
 }

@@ -143,6 +143,12 @@ GP_API gp_status gp_checkpoint_read_state(const char *folder, gp_checkpoint_stat
  * `size` bytes. Errors: GP_INVALID (the path is longer), GP_OUT_OF_MEMORY. */
 GP_API gp_status gp_checkpoint_find_newest(const char *run, int64_t *step, char *folder, size_t size);
 
+/* Removes the checkpoints of a run directory from step `first` on, what killed processes left unfinished, and the links
+ * that then point nowhere; only files that gpipe itself writes. With `first` 0 the folder `checkpoints` goes too. */
+GP_API void gp_checkpoint_remove(const char *run, int64_t first);
+/* The newest step of a run directory for which there is a folder, whatever is in it; -1: none. */
+GP_API int64_t gp_checkpoint_last(const char *run);
+
 /* Called for each tensor that was read: `damaged` says that its checksum is not the one in state.json. Returns false to
  * stop. */
 typedef bool (*gp_checkpoint_visit)(void *user, const char *file, const char *tensor, uint64_t bytes, bool damaged);

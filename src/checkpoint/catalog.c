@@ -116,6 +116,41 @@ void gp_catalog_prune(const char *checkpoints, const gp_catalog_policy *policy) 
     gp_free(steps);
 }
 
+/* A link whose target is gone. */
+static void remove_dangling(const char *checkpoints, const char *name) {
+    struct stat information;
+    char *link = gp_format_text("%s/%s", checkpoints, name);
+    if (link && lstat(link, &information) == 0 && S_ISLNK(information.st_mode) && stat(link, &information) != 0)
+        unlink(link);
+    gp_free(link);
+}
+
+void gp_checkpoint_remove(const char *run, int64_t first) {
+    int64_t *steps = NULL;
+    size_t count = 0;
+    char *checkpoints = gp_format_text("%s/checkpoints", run);
+    if (!checkpoints) return;
+    gp_catalog_clean(checkpoints);
+    if (gp_catalog_list(checkpoints, &steps, &count) != GP_OK) count = 0;
+    for (size_t i = 0; i < count && steps[i] >= first; i++)
+        gp_catalog_remove(checkpoints, steps[i]);
+    remove_dangling(checkpoints, "latest");
+    remove_dangling(checkpoints, "best");
+    if (first <= 0) rmdir(checkpoints);
+    gp_free(steps);
+    gp_free(checkpoints);
+}
+
+int64_t gp_checkpoint_last(const char *run) {
+    int64_t *steps = NULL, last = -1;
+    size_t count = 0;
+    char *checkpoints = gp_format_text("%s/checkpoints", run);
+    if (checkpoints && gp_catalog_list(checkpoints, &steps, &count) == GP_OK && count > 0) last = steps[0];
+    gp_free(steps);
+    gp_free(checkpoints);
+    return last;
+}
+
 /* ---- writing ---- */
 
 static gp_status check_room(const char *checkpoints, uint64_t bytes) {
