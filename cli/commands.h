@@ -4,8 +4,8 @@
 
 #include "arguments.h"
 
-extern const cli_command cli_train, cli_eval, cli_sample, cli_plan, cli_profile, cli_simulate, cli_inspect,
-    cli_predict, cli_import, cli_export, cli_gradients, cli_tokenize, cli_doctor, cli_help;
+extern const cli_command cli_train, cli_eval, cli_sample, cli_plan, cli_profile, cli_simulate, cli_inspect, cli_predict,
+    cli_import, cli_export, cli_gradients, cli_tokenize, cli_doctor, cli_help;
 
 /* All of them, in the order of help texts. */
 const cli_command *const *cli_commands(size_t *count);

@@ -229,6 +229,16 @@ static gp_status check_stages(cli_config *config) {
     return GP_OK;
 }
 
+static gp_status check_masked(cli_config *config) {
+    cli_settings *s = &config->settings;
+    bool bert = config->use == CLI_USE_BERT && s->model.head == GP_BERT_MASKED;
+    if (!bert) return GP_OK;
+    if (!cli_config_node(config, "data.masked")) s->data.masked = 0.15;
+    if (s->data.masked > 0) return GP_OK;
+    return cli_config_error(config, "data.masked",
+                            "data.masked is 0, but bert with head masked learns from nothing else");
+}
+
 static gp_status check_optimizer(cli_config *config) {
     cli_settings *s = &config->settings;
     if (s->optimizer.lr == 0) s->optimizer.lr = s->optimizer.name == GP_OPTIMIZER_SGD ? 1e-2 : 1e-3;
@@ -295,6 +305,7 @@ static gp_status finish(cli_config *config, const char *path, const cli_config_o
     if (status == GP_OK) status = fill_defaults(config);
     if (status == GP_OK) status = read_group(config, config->document.root, "", 0);
     if (status == GP_OK) status = check_required(config);
+    if (status == GP_OK) status = check_masked(config);
     if (status == GP_OK) status = check_optimizer(config);
     if (status == GP_OK) status = check_stages(config);
     if (status == GP_OK && !options->any_schedule) status = read_schedule(config);

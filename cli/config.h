@@ -30,7 +30,7 @@ typedef struct cli_settings {
     struct {
         const char *text;
         int tokenizer, sampling;
-        double validation;
+        double validation, masked;
     } data;
     struct {
         int64_t partitions, replicas, micro_batches;

@@ -67,6 +67,10 @@ static const cli_key keys[] = {
     TEXT("data.text", data.text, ANY, "", "the corpus: a file, or a pattern such as texts/*.txt"),
     CHOICE("data.tokenizer", data.tokenizer, ANY, "char|byte", "char",
            "tokens are the text's characters, or the 256 bytes"),
+    NUMBER(
+        "data.masked", data.masked, ANY, 0, 1, false, false, "",
+        "share of the tokens that are hidden and have to be guessed; default: 0.15 for bert with head masked, else 0: "
+        "the next token has to be guessed"),
     NUMBER("data.validation", data.validation, ANY, 0, 1, false, true, "0.1",
            "share of the tokens, from the end, that is kept for validation"),
     CHOICE("data.sampling", data.sampling, ANY, "random|sequential", "random",
