@@ -165,6 +165,19 @@ typedef struct gp_text_options {
  * tokenizer (with file and offset), a training split shorter than a window, a validation split without a target, an
  * option out of range; GP_IO; GP_OUT_OF_MEMORY. */
 GP_API gp_status gp_dataset_create_text(gp_dataset **dataset, const gp_text_options *options);
+/* Random samples, to plan and to measure with: f32 elements have mean 0 and variance 1, i32 ones are 0 to a number - 1.
+ */
+typedef struct gp_random_options {
+    size_t size;          /* sizeof, or 0 */
+    gp_type input;        /* of one sample, f32 or i32 */
+    gp_type target;       /* the same of its target */
+    int32_t input_below;  /* of i32 inputs: what no element reaches; 1 or more */
+    int32_t target_below; /* the same of i32 targets */
+} gp_random_options;
+
+/* A dataset of random samples without end and without a validation split; a sample is the same whenever it is asked
+ * for. Errors: GP_INVALID for an option out of range; GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_dataset_create_random(gp_dataset **dataset, const gp_random_options *options);
 GP_API void gp_dataset_destroy(gp_dataset *dataset);
 
 /* Tokens with a meaning of their own, as BERT has them: what a sample begins with, what ends each part of it, and what
