@@ -41,10 +41,12 @@ static bool read_integers(cli_config *config, const cli_key *key, const cli_node
     size_t count = 0;
     for (const cli_node *child = node->first; child; child = child->next)
         count++;
-    if (node->kind != CLI_SEQUENCE || count == 0) return false;
-    integers->values = cli_arena_take(&config->document.arena, count * sizeof *integers->values);
+    bool one = node->kind == CLI_SCALAR; /* a list of one may go without brackets */
+    if (!one && (node->kind != CLI_SEQUENCE || count == 0)) return false;
+    integers->values = cli_arena_take(&config->document.arena, (one ? 1 : count) * sizeof *integers->values);
     if (!integers->values) return false;
-    integers->count = 0;
+    integers->count = one;
+    if (one) return cli_value_integer(node, integers->values) && in_range(key, (double)*integers->values);
     for (const cli_node *child = node->first; child; child = child->next) {
         int64_t *value = &integers->values[integers->count++];
         if (!cli_value_integer(child, value) || !in_range(key, (double)*value)) return false;

@@ -21,6 +21,10 @@ typedef struct cli_settings {
         int64_t feed_forward, classes, types; /* bert */
         int head, activation;
         double epsilon;
+        int64_t filters, depth, channels, levels; /* images */
+        cli_integers image;
+        int stem;
+        double auxiliary, drop_path, batch_norm_decay;
         cli_integers shape;
         int dtype;
         int64_t input_vocabulary;
@@ -28,6 +32,7 @@ typedef struct cli_settings {
         double label_smoothing;
     } model;
     struct {
+        bool random;
         const char *text;
         int tokenizer, sampling;
         double validation, masked;
@@ -108,11 +113,15 @@ int64_t cli_config_context(const cli_config *config);
 /* The tokenizer (NULL: `given` is one already, or there is none to make) and the data of a run. `tokenizer` may be
  * NULL: it is made from the text. Errors name the key. The caller destroys the data set, then the tokenizer. */
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);
+/* Random data for a finished model (data.random). */
+gp_status cli_config_random_data(const cli_config *config, const gp_model *model, gp_dataset **dataset);
 /* Settles the vocabulary (the model's, at least the tokenizer's) and writes it into the settings. */
 gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer);
 /* The options of a model of the zoo: its family is model.name's. Texts are constants. */
 void cli_config_gpt2(const cli_config *config, gp_gpt2_options *options);
 void cli_config_bert(const cli_config *config, gp_bert_options *options);
+/* A model of images by its name, with the settings of its keys. Messages have no place in front. */
+gp_status cli_config_named_model(const cli_config *config, const gp_loss *loss, gp_model **model);
 /* The finished model. The caller destroys it. */
 gp_status cli_config_model(const cli_config *config, gp_model **model);
 

@@ -15,6 +15,8 @@ gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenize
     *dataset = NULL;
     if (!s->data.text)
         return cli_config_error(config, "data", "data.text is missing: the file, or a pattern of files, to learn from");
+    if (config->use & CLI_USE_IMAGES)
+        return cli_config_error(config, "data.text", "data.text gives tokens, but the model takes images");
     bool masked = s->data.masked > 0;
     bool rows = masked ? s->model.shape.count == 2 && s->model.shape.values[0] == 3 : s->model.shape.count == 1;
     if (config->custom && (s->model.dtype != 0 || !rows))
@@ -45,10 +47,30 @@ gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenize
     return cli_config_error(config, "data.text", "data: %s", message);
 }
 
+/* Tokens of a model are below its vocabulary, classes are its outputs. */
+gp_status cli_config_random_data(const cli_config *config, const gp_model *model, gp_dataset **dataset) {
+    const cli_settings *s = &config->settings;
+    int64_t vocabulary = config->custom ? s->model.input_vocabulary : s->model.vocabulary;
+    gp_type input = gp_model_input_type(model), output = gp_model_output_type(model);
+    *dataset = NULL;
+    if (input.dtype == GP_I32 && vocabulary == 0)
+        return cli_config_error(config, "model", "data.random needs the number of tokens: model.%svocabulary",
+                                config->custom ? "input." : "");
+    gp_random_options options = {
+        .size = sizeof options,
+        .input = input,
+        .target = gp_model_target_type(model),
+        .input_below = (int32_t)vocabulary,
+        .target_below = output.shape.rank > 0 ? (int32_t)output.shape.dims[output.shape.rank - 1] : 0,
+    };
+    return gp_dataset_create_random(dataset, &options);
+}
+
 gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer) {
     const char *path = config->custom ? "model.input.vocabulary" : "model.vocabulary";
     int64_t *vocabulary =
         config->custom ? &config->settings.model.input_vocabulary : &config->settings.model.vocabulary;
+    if (config->use & CLI_USE_IMAGES) return GP_OK;
     int64_t tokens = tokenizer ? gp_tokenizer_vocabulary(tokenizer) : 0;
     bool masked = config->settings.data.masked > 0;
     if (tokenizer && masked) tokens = gp_tokenizer_special(tokenizer).vocabulary;

@@ -20,14 +20,22 @@
     { path, CLI_KEY_TEXT, use, AT(field), 0, 0, false, false, NULL, standard, help }
 #define CHOICE(path, field, use, choices, standard, help)                                                              \
     { path, CLI_KEY_CHOICE, use, AT(field), 0, 0, false, false, choices, standard, help }
-#define ANY  CLI_USE_ALWAYS
-#define ZOO  CLI_USE_ZOO
-#define OWN  CLI_USE_LAYERS
-#define GPT2 CLI_USE_GPT2
-#define BERT CLI_USE_BERT
+#define ANY    CLI_USE_ALWAYS
+#define ZOO    CLI_USE_ZOO
+#define OWN    CLI_USE_LAYERS
+#define GPT2   CLI_USE_GPT2
+#define BERT   CLI_USE_BERT
+#define IMAGES CLI_USE_IMAGES
+#define AMOEBA CLI_USE_AMOEBANET
+#define CIFAR  CLI_USE_RESNET_CIFAR
+#define UNET   CLI_USE_UNET
+#define MLP    CLI_USE_MLP
 
 static const cli_key keys[] = {
-    CHOICE("model.name", model.name, ZOO, "gpt2|bert", NULL, "a model of the zoo"),
+    CHOICE("model.name", model.name, ZOO,
+           "gpt2|bert|amoebanet_d|amoebanet_b|resnet18|resnet34|resnet50|resnet101|resnet152|resnet_cifar|senet154|"
+           "se_resnet50|googlenet|vgg16|unet|mlp",
+           NULL, "a model of the zoo"),
     INTEGER("model.layers", model.layers, GPT2 | BERT, 1, 20000, "12", "transformer blocks"),
     INTEGER("model.heads", model.heads, GPT2 | BERT, 1, MOST, "12", "attention heads; they divide the width"),
     INTEGER("model.width", model.width, GPT2 | BERT, 1, MOST, "768", "elements of an activation"),
@@ -51,6 +59,39 @@ static const cli_key keys[] = {
     INTEGER("model.types", model.types, BERT, 1, MOST, "2", "token types: parts of a sample"),
     CHOICE("model.activation", model.activation, BERT, "gelu|gelu_tanh|relu|silu", "gelu", "inside a block"),
     NUMBER("model.epsilon", model.epsilon, BERT, 0, 1, true, false, "1e-12", "of the norms"),
+    INTEGER("model.classes", model.classes, IMAGES, 1, MOST, "",
+            "number of classes; default: 1000 (resnet_cifar, mlp: 10; unet: 2)"),
+    {"model.image", CLI_KEY_INTEGERS, IMAGES, AT(model.image), 1, MOST, false, false, NULL, "",
+     "size of the images: 224, or [height, width], or [height, width, channels]; default: 224 (resnet_cifar: 32, unet: "
+     "192, mlp: [28, 28, 1]), of 3 channels"},
+    INTEGER("model.layers", model.layers, AMOEBA, 1, 20000, "18",
+            "L: normal cells; reductions come before cells L/3 and 2L/3"),
+    INTEGER("model.filters", model.filters, AMOEBA, 16, 1048576, "256",
+            "D: channels inside a normal cell before the first reduction, a multiple of 8"),
+    CHOICE(
+        "model.stem", model.stem, AMOEBA, "tensorflow|torchgpipe|cifar", "tensorflow",
+        "tensorflow: 3x3 of stride 2 to 32 channels, two reduction cells; torchgpipe: its form, twice as wide there; "
+        "cifar: 3x3 to 32 channels, the image keeps its size"),
+    NUMBER("model.auxiliary", model.auxiliary, AMOEBA, 0, 1e6, false, true, "0.0",
+           "weight of an auxiliary classifier's loss in training, behind two thirds of the cells; 0: none; published: "
+           "0.4"),
+    NUMBER("model.dropout", model.dropout, AMOEBA | CLI_USE_VGG16, 0, 1, false, true, "0.5",
+           "before the classifier; vgg16: behind both hidden linear maps"),
+    NUMBER("model.dropout", model.dropout, CLI_USE_SENET154 | CLI_USE_GOOGLENET, 0, 1, false, true, "0.2",
+           "before the classifier"),
+    NUMBER("model.dropout", model.dropout, MLP, 0, 1, false, true, "0.0", "behind each hidden layer"),
+    NUMBER("model.drop_path", model.drop_path, AMOEBA, 0, 1, false, true, "0.0",
+           "probability of dropping an operation's result at the end of training; it grows from 0"),
+    NUMBER("model.batch_norm_decay", model.batch_norm_decay, AMOEBA, 0, 1, true, true, "",
+           "of the moving averages; default: 0.9997, as published (stem torchgpipe: 0.9); short runs want less"),
+    INTEGER("model.depth", model.depth, CIFAR, 8, 20000, "20", "6n + 2 layers with weights: 20, 32, 44, 56, 110"),
+    INTEGER("model.width", model.width, CIFAR, 1, 1048576, "16", "channels of the first of the three stages"),
+    INTEGER("model.depth", model.depth, UNET, 1, 20000, "5", "B: convolutions on each level"),
+    INTEGER("model.channels", model.channels, UNET, 2, 1048576, "64",
+            "C: channels on the first level, doubled on each further one"),
+    INTEGER("model.levels", model.levels, UNET, 1, 16, "5", "times that the image is halved"),
+    INTEGER("model.layers", model.layers, MLP, 0, 20000, "2", "hidden layers"),
+    INTEGER("model.width", model.width, MLP, 1, MOST, "256", "features of a hidden layer"),
     {"model.layers", CLI_KEY_LAYERS, OWN, 0, 0, 0, false, false, NULL, NULL,
      "instead of a name: a list of layers (see gpipe help layers), each \"kind: {options}\", or \"repeat: {times, "
      "layers}\"; the word vocabulary stands for the number of tokens"},
@@ -59,11 +100,13 @@ static const cli_key keys[] = {
     CHOICE("model.input.dtype", model.dtype, OWN, "i32|f32", "i32", "elements of a sample: i32 for tokens"),
     INTEGER("model.input.vocabulary", model.input_vocabulary, OWN, 1, MOST, "",
             "number of tokens; default: the tokenizer's"),
-    CHOICE("model.loss.name", model.loss, OWN, "cross_entropy|squared_error", "cross_entropy",
+    CHOICE("model.loss.name", model.loss, OWN | IMAGES, "cross_entropy|squared_error", "cross_entropy",
            "the loss behind the last layer"),
-    NUMBER("model.loss.label_smoothing", model.label_smoothing, OWN, 0, 1, false, true, "0.0",
+    NUMBER("model.loss.label_smoothing", model.label_smoothing, OWN | IMAGES, 0, 1, false, true, "0.0",
            "share of the target's probability that is spread over all classes (cross_entropy)"),
 
+    BOOLEAN("data.random", data.random, ANY, "false",
+            "random samples of the model's shape, to plan and to measure with; nothing can be learned from them"),
     TEXT("data.text", data.text, ANY, "", "the corpus: a file, or a pattern such as texts/*.txt"),
     CHOICE("data.tokenizer", data.tokenizer, ANY, "char|byte", "char",
            "tokens are the text's characters, or the 256 bytes"),

@@ -20,11 +20,19 @@ typedef enum cli_key_type {
 /* Which models have the key, a bit each: those given as a list of layers, and the models of the zoo in the order of the
  * words of model.name. A path may have several rows for different models, with other ranges and defaults. */
 typedef uint64_t cli_key_use;
-#define CLI_USE_LAYERS ((cli_key_use)1)
-#define CLI_USE_GPT2   ((cli_key_use)2)
-#define CLI_USE_BERT   ((cli_key_use)4)
-#define CLI_USE_ALWAYS (~(cli_key_use)0)
-#define CLI_USE_ZOO    (CLI_USE_ALWAYS & ~CLI_USE_LAYERS)
+#define CLI_USE_LAYERS       ((cli_key_use)1)
+#define CLI_USE_GPT2         ((cli_key_use)2)
+#define CLI_USE_BERT         ((cli_key_use)4)
+#define CLI_USE_AMOEBANET    ((cli_key_use)3 << 3) /* -D and -B */
+#define CLI_USE_RESNET_CIFAR ((cli_key_use)1 << 10)
+#define CLI_USE_SENET154     ((cli_key_use)1 << 11)
+#define CLI_USE_GOOGLENET    ((cli_key_use)1 << 13)
+#define CLI_USE_VGG16        ((cli_key_use)1 << 14)
+#define CLI_USE_UNET         ((cli_key_use)1 << 15)
+#define CLI_USE_MLP          ((cli_key_use)1 << 16)
+#define CLI_USE_IMAGES       ((((cli_key_use)1 << 14) - 1) << 3) /* all that gp_model_create_named makes */
+#define CLI_USE_ALWAYS       (~(cli_key_use)0)
+#define CLI_USE_ZOO          (CLI_USE_ALWAYS & ~CLI_USE_LAYERS)
 
 typedef struct cli_key {
     const char *path;

@@ -227,12 +227,17 @@ static gp_status add_layers(const cli_config *config, gp_model *model) {
     return status;
 }
 
+static gp_loss loss_of(const cli_config *config) {
+    const cli_settings *s = &config->settings;
+    return (gp_loss){.kind = (gp_loss_kind)s->model.loss,
+                     .cross_entropy = {.label_smoothing = s->model.label_smoothing,
+                                       .has_ignored = true,
+                                       .ignored = GP_IGNORED_TARGET}};
+}
+
 static gp_status create_custom(const cli_config *config, gp_model **model) {
     const cli_settings *s = &config->settings;
-    gp_loss loss = {.kind = (gp_loss_kind)s->model.loss,
-                    .cross_entropy = {.label_smoothing = s->model.label_smoothing,
-                                      .has_ignored = true,
-                                      .ignored = GP_IGNORED_TARGET}};
+    gp_loss loss = loss_of(config);
     if (s->model.shape.count >= GP_MAX_RANK)
         return cli_config_error(config, "model.input.shape",
                                 "model.input.shape has %zu dimensions; at most %d are accepted", s->model.shape.count,
@@ -297,11 +302,18 @@ static gp_status create_bert(const cli_config *config, gp_model **model) {
     return placed(cli_config_node(config, "model"), gp_model_create_bert(model, &options));
 }
 
+static gp_status create_named(const cli_config *config, gp_model **model) {
+    gp_loss loss = loss_of(config);
+    return placed(cli_config_node(config, "model"), cli_config_named_model(config, &loss, model));
+}
+
 gp_status cli_config_model(const cli_config *config, gp_model **model) {
     gp_status status;
     *model = NULL;
     if (config->use == CLI_USE_BERT) {
         status = create_bert(config, model);
+    } else if (config->use & CLI_USE_IMAGES) {
+        status = create_named(config, model);
     } else {
         status = config->custom ? create_custom(config, model) : create_gpt2(config, model);
     }

@@ -116,7 +116,8 @@ gp_status cli_run_folder_describe(const char *path, const cli_session *session, 
     gp_status status = cli_run_folder_write_config(path, &session->config);
     int length = snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
     if (length < 0 || (size_t)length >= sizeof tokenizer) return gp_error(GP_INVALID, "the path %s is too long", path);
-    if (status == GP_OK) status = gp_tokenizer_save(gp_dataset_tokenizer(session->dataset), tokenizer);
+    if (status == GP_OK && gp_dataset_tokenizer(session->dataset))
+        status = gp_tokenizer_save(gp_dataset_tokenizer(session->dataset), tokenizer);
     if (status != GP_OK) return status;
     *log = open_in(path, "log.txt");
     if (!*log) return GP_IO;

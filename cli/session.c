@@ -33,12 +33,15 @@ static bool needs_data(const cli_session *session, cli_data_use use) {
 static gp_status open_rest(cli_session *session, cli_data_use use) {
     gp_status status = GP_OK;
     const gp_tokenizer *tokenizer = session->tokenizer;
-    if (needs_data(session, use)) {
+    bool random = session->config.settings.data.random;
+    if (!random && needs_data(session, use)) {
         status = cli_config_data(&session->config, tokenizer, &session->dataset);
         if (status == GP_OK) tokenizer = gp_dataset_tokenizer(session->dataset);
     }
     if (status == GP_OK) status = cli_config_vocabulary(&session->config, tokenizer);
     if (status == GP_OK) status = cli_config_model(&session->config, &session->model);
+    if (status == GP_OK && random && use == CLI_DATA_NEEDED)
+        status = cli_config_random_data(&session->config, session->model, &session->dataset);
     if (status == GP_OK && session->dataset) status = check_types(session);
     return status;
 }
@@ -73,7 +76,11 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
         status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
     if (status == GP_OK) status = cli_config_load(&session->config, config, &options);
     if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
-    if (status == GP_OK && (data == CLI_DATA_NEEDED || stat(tokenizer, &information) == 0))
+    bool random = session->config.settings.data.random;
+    if (status == GP_OK && random && data == CLI_DATA_NEEDED)
+        status =
+            gp_error(GP_INVALID, "%s was trained on random data, which has nothing to evaluate or to continue", folder);
+    if (status == GP_OK && !random && (data == CLI_DATA_NEEDED || stat(tokenizer, &information) == 0))
         status = gp_tokenizer_load(&session->tokenizer, tokenizer);
     if (status == GP_OK) status = open_rest(session, data);
     cli_arena_free(&arena);

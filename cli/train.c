@@ -62,10 +62,13 @@ static gp_status show_plan(const cli_session *session) {
     char *table = NULL;
     gp_status status = gp_plan_format(gp_trainer_plan(session->trainer), false, &table);
     if (status != GP_OK) return status;
-    cli_message(GP_LOG_INFO, "data: %s, %lld tokens for training, %lld for validation, vocabulary %d", s->data.text,
-                (long long)gp_dataset_count(session->dataset, GP_SPLIT_TRAIN),
-                (long long)gp_dataset_count(session->dataset, GP_SPLIT_VALIDATION),
-                gp_tokenizer_vocabulary(gp_dataset_tokenizer(session->dataset)));
+    if (s->data.random)
+        cli_message(GP_LOG_INFO, "data: random, from which nothing can be learned");
+    else
+        cli_message(GP_LOG_INFO, "data: %s, %lld tokens for training, %lld for validation, vocabulary %d", s->data.text,
+                    (long long)gp_dataset_count(session->dataset, GP_SPLIT_TRAIN),
+                    (long long)gp_dataset_count(session->dataset, GP_SPLIT_VALIDATION),
+                    gp_tokenizer_vocabulary(gp_dataset_tokenizer(session->dataset)));
     char replicas[48] = "";
     if (s->pipeline.replicas > 1)
         snprintf(replicas, sizeof replicas, "%lld replicas of ", (long long)s->pipeline.replicas);
