@@ -97,7 +97,7 @@ typedef struct gp_built {
     gp_value targets, weights, loss; /* gp_none() when there are none */
     gp_value auxiliary;              /* what counts beside the output in the loss of training; gp_none() */
     double auxiliary_weight;
-    gp_value loss_gradient;          /* an input: f32 scalar, 1 / weight of the mini-batch */
+    gp_value loss_gradient; /* an input: f32 scalar, 1 / weight of the mini-batch */
 } gp_built;
 
 /* Builds. `model` must be finished. Thread-safe (the model is only read). Errors name the layer. */

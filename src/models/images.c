@@ -143,7 +143,8 @@ gp_status gp_model_create_named(gp_model **model, const char *name, const gp_opt
     GP_TRY(gp_arguments_resolve(&arguments, options, option_count));
     GP_TRY(read_task(&arguments, &task));
     int64_t dims[] = {task.height, task.width, task.channels};
-    GP_TRY(gp_model_create(&created, (gp_type){GP_F32, gp_shape_of(3, dims)}));
-    gp_status status = gp_zoo_finish(model, created, add_layers(kind, &arguments, &task, created, loss));
+    gp_status status = gp_model_create(&created, (gp_type){GP_F32, gp_shape_of(3, dims)});
+    if (status != GP_OK) return gp_error_within(status, "model %s", name);
+    status = gp_zoo_finish(model, created, add_layers(kind, &arguments, &task, created, loss));
     return gp_error_within(status, "model %s", name);
 }
