@@ -12,8 +12,27 @@
 
 static gp_status refuse_failed(const gp_engine *engine) {
     gp_failure failure;
-    if (!gp_world_failed(engine->world, &failure)) return GP_OK;
+    if (!gp_world_failed(engine->world, NULL)) return GP_OK;
+    gp_world_settle(engine->world);
+    gp_world_failed(engine->world, &failure);
     return gp_error(failure.status, "%s", failure.message);
+}
+
+gp_status gp_engine_checked(const gp_engine *engine, gp_status status) {
+    return status == GP_ABORTED ? refuse_failed(engine) : status;
+}
+
+/* What the worker that holds stage `stage` of the first replica has written goes to the other processes. */
+static gp_status share(gp_engine *engine, size_t stage, void *data, size_t bytes) {
+    return gp_engine_checked(engine, gp_world_share(engine->world, (int)stage, data, bytes));
+}
+
+/* The stage that holds a layer. */
+static size_t stage_of(const gp_engine *engine, size_t layer) {
+    size_t stage = 0;
+    while (stage + 1 < engine->options.stages && engine->bounds[stage + 1] <= layer)
+        stage++;
+    return stage;
 }
 
 gp_status gp_engine_post(gp_engine *engine) {
@@ -110,54 +129,6 @@ static gp_status refuse_averages(const gp_engine *engine) {
     return gp_error(GP_INVALID, "the averages of the weights are shown: nothing may change them");
 }
 
-static void find_fault(const gp_engine *engine, gp_step_result *result) {
-    const gp_worker_fault *first = NULL;
-    const gp_worker *workers = engine->workers;
-    const gp_model *model = engine->options.model;
-    for (size_t w = 0; w < engine->count; w++)
-        if (workers[w].fault.found && (!first || gp_worker_fault_is_earlier(&workers[w].fault, first)))
-            first = &workers[w].fault;
-    char *text = result->fault;
-    size_t size = sizeof result->fault;
-    if (!first) {
-        snprintf(text, size, "the sum over the mini-batch");
-        for (size_t w = engine->count; w-- > 0;)
-            if (workers[w].not_finite_parameter != SIZE_MAX)
-                snprintf(text, size, "the gradient of %s, summed over the mini-batch",
-                         gp_model_parameter(model, workers[w].not_finite_parameter).name);
-    } else if (first->layer < 0) {
-        snprintf(text, size, "the inputs, micro-batch %d", first->micro_batch);
-    } else {
-        bool in_loss = (size_t)first->layer >= gp_model_layer_count(model);
-        char layer[96] = "the loss";
-        if (!in_loss)
-            snprintf(layer, sizeof layer, "layer %d (%s)", (int)first->layer,
-                     gp_model_layer_kind(model, (size_t)first->layer));
-        snprintf(text, size, "%s, %s of %s, micro-batch %d", layer, first->backward ? "backward" : "forward",
-                 first->op ? first->op : "an operation", first->micro_batch);
-    }
-}
-
-static void gather_times(gp_engine *engine, double ended, gp_step_result *result) {
-    double first = 0, last = 0, busy = 0;
-    for (size_t w = 0; w < engine->count; w++) {
-        const gp_worker *worker = &engine->workers[w];
-        gp_worker_times *times = &engine->times[w];
-        *times = worker->times;
-        double computed = times->forward + times->recompute + times->backward;
-        times->reduce = worker->reducer.seconds;
-        times->bytes_reduced = worker->reducer.bytes;
-        times->wait = fmax(0, ended - engine->command.begun - computed - times->update);
-        busy += computed;
-        if (worker->first_action > 0 && (first == 0 || worker->first_action < first)) first = worker->first_action;
-        if (worker->last_backward > last) last = worker->last_backward;
-    }
-    result->seconds = ended - engine->command.begun;
-    result->span = last - first;
-    result->bubble = result->span > 0 ? fmax(0, 1 - busy / ((double)engine->count * result->span)) : 0;
-    result->workers = engine->times;
-}
-
 static gp_status run_step(gp_engine *engine, gp_command_kind kind, const gp_batch *batch, uint32_t step,
                           const gp_step_options *options, gp_step_result *result) {
     int64_t samples;
@@ -173,14 +144,8 @@ static gp_status run_step(gp_engine *engine, gp_command_kind kind, const gp_batc
     engine->command.zero_first = engine->dirty;
     engine->dirty = true;
     GP_TRY(gp_engine_post(engine));
-    const gp_worker *worker = &engine->workers[0];
-    result->weight = engine->command.weight;
-    result->loss = result->weight > 0 ? worker->loss / result->weight : 0;
-    result->gradient_norm = worker->norm;
-    result->finite = worker->finite;
-    if (!result->finite) find_fault(engine, result);
+    GP_TRY(gp_engine_gather_result(engine, result));
     engine->dirty = result->finite && kind == GP_COMMAND_GRADIENTS;
-    gather_times(engine, gp_seconds(), result);
     return GP_OK;
 }
 
@@ -220,7 +185,8 @@ gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tenso
     gp_engine_share_out(engine, samples, 1, 1); /* one replica does it */
     engine->command = (gp_command){.kind = GP_COMMAND_FORWARD, .begun = gp_seconds(), .batch = &batch};
     engine->command.outputs = outputs;
-    return gp_engine_post(engine);
+    GP_TRY(gp_engine_post(engine));
+    return share(engine, engine->options.stages - 1, outputs->data, gp_type_bytes(outputs->type));
 }
 
 /* ---- parameters ---- */
@@ -230,6 +196,20 @@ static gp_status begin_parameter(gp_engine *engine, gp_command_kind kind, size_t
     if (parameter >= count) return gp_error(GP_INVALID, "parameter %zu of a model that has %zu", parameter, count);
     engine->command = (gp_command){.kind = kind, .parameter = parameter};
     return GP_OK;
+}
+
+/* Reads through the first stage that holds the parameter. */
+static gp_status read_parameter(gp_engine *engine, gp_command_kind kind, size_t parameter, float *values) {
+    const gp_parameter_use *uses;
+    size_t count = gp_model_uses(engine->options.model, &uses), use = 0;
+    GP_TRY(begin_parameter(engine, kind, parameter));
+    engine->command.destination = values;
+    GP_TRY(gp_engine_post(engine));
+    while (use < count && uses[use].parameter != parameter)
+        use++;
+    if (use == count) return GP_OK;
+    size_t elements = (size_t)gp_shape_elements(gp_model_parameter(engine->options.model, parameter).shape);
+    return share(engine, stage_of(engine, (size_t)uses[use].layer), values, elements * sizeof *values);
 }
 
 gp_status gp_engine_initialise(gp_engine *engine, uint64_t seed) {
@@ -245,16 +225,12 @@ gp_status gp_engine_write_parameter(gp_engine *engine, size_t parameter, const f
 }
 
 gp_status gp_engine_read_parameter(gp_engine *engine, size_t parameter, float *values) {
-    GP_TRY(begin_parameter(engine, GP_COMMAND_READ, parameter));
-    engine->command.destination = values;
-    return gp_engine_post(engine);
+    return read_parameter(engine, GP_COMMAND_READ, parameter, values);
 }
 
 gp_status gp_engine_read_gradient(gp_engine *engine, size_t parameter, float *values) {
     if (!engine->dirty) return gp_error(GP_INVALID, "there are no gradients: gp_engine_gradients leaves some");
-    GP_TRY(begin_parameter(engine, GP_COMMAND_READ_GRADIENT, parameter));
-    engine->command.destination = values;
-    return gp_engine_post(engine);
+    return read_parameter(engine, GP_COMMAND_READ_GRADIENT, parameter, values);
 }
 
 gp_status gp_engine_show_averages(gp_engine *engine, bool averages) {
@@ -282,7 +258,9 @@ gp_status gp_engine_write_state(gp_engine *engine, size_t state, const float *va
 gp_status gp_engine_read_state(gp_engine *engine, size_t state, float *values) {
     GP_TRY(begin_state(engine, GP_COMMAND_READ_STATE, state));
     engine->command.destination = values;
-    return gp_engine_post(engine);
+    GP_TRY(gp_engine_post(engine));
+    gp_state_info info = gp_model_state(engine->options.model, state);
+    return share(engine, stage_of(engine, info.layer), values, (size_t)gp_shape_elements(info.shape) * sizeof *values);
 }
 
 gp_status gp_engine_poison(gp_engine *engine) {
@@ -296,12 +274,20 @@ const gp_engine_plan *gp_engine_planned(const gp_engine *engine) {
     return &engine->plan;
 }
 
-size_t gp_engine_high_water(const gp_engine *engine, size_t worker) {
-    return worker < engine->count ? engine->workers[worker].device->high_water : 0;
+/* The worker with a number, when it is in this process; NULL. */
+static const gp_worker *local_worker(const gp_engine *engine, size_t number) {
+    bool here = number >= engine->first && number - engine->first < engine->count;
+    return here ? &engine->workers[number - engine->first] : NULL;
 }
 
-const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t worker, size_t *count) {
-    bool there = worker < engine->count;
-    *count = there ? engine->workers[worker].trace_count : 0;
-    return there ? engine->workers[worker].trace : NULL;
+size_t gp_engine_high_water(const gp_engine *engine, size_t number) {
+    const gp_worker *worker = local_worker(engine, number);
+    if (worker) return worker->device->high_water;
+    return number < engine->total ? engine->rows[number].high_water : 0;
+}
+
+const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t number, size_t *count) {
+    const gp_worker *worker = local_worker(engine, number);
+    *count = worker ? worker->trace_count : 0;
+    return worker ? worker->trace : NULL;
 }

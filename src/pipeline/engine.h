@@ -11,6 +11,7 @@
 #define GP_PIPELINE_ENGINE_H
 
 #include "device/device.h"
+#include "gpipe/cluster.h"
 #include "gpipe/data.h"
 #include "gpipe/pipeline.h"
 #include "layers/model.h"
@@ -41,6 +42,7 @@ typedef struct gp_engine_options {
     double report_after; /* seconds, see world.h */
     bool snapshot;       /* room for a copy of what is kept, for saving in the background (save.h) */
     uint64_t seed;       /* of dropout */
+    gp_cluster *cluster; /* whose ranks share the workers, every process with the same options; NULL: all are here */
     int64_t steps;       /* of the whole training: rates that are scheduled over it grow with step / steps; 0: they
                             stay at their beginning */
 } gp_engine_options;
@@ -59,6 +61,7 @@ typedef struct gp_worker_plan {
     int64_t parameters; /* elements that this worker holds (a tied one counts at each holder) */
     double flops_forward, flops_recompute, flops_backward; /* of one full-size micro-batch */
     gp_worker_bytes bytes;
+    double machine_memory; /* bytes of the machine that it is on; 0: not known */
 } gp_worker_plan;
 
 typedef struct gp_engine_plan {

@@ -86,20 +86,30 @@ static gp_status resolve(gp_engine *engine, const gp_engine_options *options) {
 static gp_status start_workers(gp_engine *engine) {
     size_t stages = engine->options.stages;
     int cores = engine->options.device.threads;
-    gp_world_options world = {.report_after = engine->options.report_after};
-    GP_TRY(gp_world_create_threads(&engine->world, (int)engine->total, &world));
+    int first_core = 0;
+    gp_world_options world = {.report_after = engine->options.report_after, .threads = cores};
+    if (engine->options.cluster) {
+        GP_TRY(gp_world_create_cluster(&engine->world, engine->options.cluster, (int)engine->total, &world));
+        first_core = gp_cluster_first_core(engine->options.cluster) * cores * gp_world_local_workers(engine->world);
+    } else {
+        GP_TRY(gp_world_create_threads(&engine->world, (int)engine->total, &world));
+    }
+    engine->first = (size_t)gp_world_first_local(engine->world);
+    engine->count = (size_t)gp_world_local_workers(engine->world);
     engine->workers = gp_allocate_array(engine->count, sizeof *engine->workers);
-    engine->times = gp_allocate_array(engine->count, sizeof *engine->times);
-    if (!engine->workers || !engine->times) return GP_OUT_OF_MEMORY;
+    engine->times = gp_allocate_array(engine->total, sizeof *engine->times);
+    engine->rows = gp_allocate_array(engine->total, sizeof *engine->rows);
+    if (!engine->workers || !engine->times || !engine->rows) return GP_OUT_OF_MEMORY;
     for (size_t w = 0; w < engine->count; w++) {
         engine->workers[w].engine = engine;
-        engine->workers[w].number = (int)w;
-        engine->workers[w].index = w % stages;
-        engine->workers[w].replica = w / stages;
+        engine->workers[w].number = (int)(engine->first + w);
+        engine->workers[w].index = (engine->first + w) % stages;
+        engine->workers[w].replica = (engine->first + w) / stages;
     }
     for (; engine->started < engine->count; engine->started++) {
         gp_worker *worker = &engine->workers[engine->started];
-        GP_TRY(gp_thread_create(&worker->thread, gp_worker_main, worker, (int)engine->started * cores, cores));
+        GP_TRY(gp_thread_create(&worker->thread, gp_worker_main, worker, first_core + (int)engine->started * cores,
+                                cores));
     }
     return GP_OK;
 }
@@ -130,7 +140,7 @@ static void warn_of_order(const gp_engine *engine) {
 
 static gp_status begin(gp_engine *engine, const gp_engine_options *options) {
     GP_TRY(resolve(engine, options));
-    engine->total = engine->count = engine->options.stages * (size_t)engine->options.replicas;
+    engine->total = engine->options.stages * (size_t)engine->options.replicas;
     GP_TRY(allocate_shares(engine));
     gp_engine_share_out(engine, engine->options.batch, engine->options.replicas, engine->options.micro_batches);
     if (!engine->options.inference) {
@@ -208,6 +218,7 @@ void gp_engine_destroy(gp_engine *engine) {
     gp_free(engine->numbers);
     gp_free(engine->workers);
     gp_free(engine->times);
+    gp_free(engine->rows);
     gp_free(engine);
     gp_error_message_set(message); /* what went wrong before is what the caller wants to know */
 }

@@ -69,7 +69,8 @@ static void sum_bytes(gp_worker *worker) {
         worker->communication_bytes += (size_t)worker->forward_slots[i] * stage->before[i].forward_bytes;
     for (size_t i = 0; i < stage->after_count; i++)
         worker->communication_bytes += (size_t)worker->gradient_slots[i] * stage->after[i].gradient_bytes;
-    worker->communication_bytes += worker->reduce_bytes + worker->sum_bytes + worker->merge_bytes;
+    worker->communication_bytes +=
+        gp_worker_staging_bytes(worker) + worker->reduce_bytes + worker->sum_bytes + worker->merge_bytes;
     *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms + bytes->states + bytes->statistics,
                              .gradients = bytes->gradients,
                              .optimizer = bytes->moments + bytes->averages,
@@ -105,21 +106,42 @@ static size_t count_owned(const gp_worker *worker) {
     return owned;
 }
 
-gp_status gp_engine_plan_memory(gp_engine *engine) {
-    size_t workers = engine->total;
-    engine->plan.worker = gp_allocate_array(workers, sizeof *engine->plan.worker);
-    if (!engine->plan.worker) return GP_OUT_OF_MEMORY;
-    engine->plan.workers = workers;
-    for (size_t w = 0; w < workers; w++) {
+/* What processes tell each other of a worker's plan. */
+typedef struct plan_row {
+    gp_worker_plan plan;
+    size_t owned;  /* parameters */
+    double memory; /* of its machine */
+} plan_row;
+
+static gp_status gather_plans(gp_engine *engine, plan_row *rows) {
+    gp_machine machine;
+    GP_TRY(gp_machine_describe(&machine));
+    for (size_t w = 0; w < engine->count; w++) {
         gp_worker *worker = &engine->workers[w];
+        plan_row *row = &rows[worker->number];
         GP_TRY(plan_slots(worker));
         GP_TRY(gp_worker_plan_save(worker));
         sum_bytes(worker);
-        fill_plan(worker, &engine->plan.worker[w]);
-        size_t owned = count_owned(worker);
-        if (owned > engine->owned_most) engine->owned_most = owned;
+        fill_plan(worker, &row->plan);
+        row->owned = count_owned(worker);
+        row->memory = (double)machine.memory;
+    }
+    GP_TRY(gp_engine_checked(engine, gp_world_gather_rows(engine->world, rows, sizeof *rows)));
+    for (size_t w = 0; w < engine->total; w++) {
+        engine->plan.worker[w] = rows[w].plan;
+        engine->plan.worker[w].machine_memory = rows[w].memory;
+        if (rows[w].owned > engine->owned_most) engine->owned_most = rows[w].owned;
     }
     return GP_OK;
+}
+
+gp_status gp_engine_plan_memory(gp_engine *engine) {
+    engine->plan.worker = gp_allocate_array(engine->total, sizeof *engine->plan.worker);
+    plan_row *rows = gp_allocate_array(engine->total, sizeof *rows);
+    engine->plan.workers = engine->plan.worker ? engine->total : 0;
+    gp_status status = engine->plan.worker && rows ? gather_plans(engine, rows) : GP_OUT_OF_MEMORY;
+    gp_free(rows);
+    return status;
 }
 
 gp_status gp_engine_plan_create(gp_engine_plan *plan, const gp_engine_options *options) {
@@ -174,19 +196,36 @@ static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
         over, plan->workers, mebibytes(limit), largest, mebibytes(plan->worker[largest].bytes.total), table);
 }
 
-/* All workers of this process live in the machine's memory. The system would promise more than it has and end the
- * process in the middle of a step. */
-static gp_status check_machine(const gp_engine_plan *plan, size_t largest) {
-    gp_machine machine;
-    double total = 0;
-    for (size_t w = 0; w < plan->workers; w++)
-        total += (double)plan->worker[w].bytes.total;
-    GP_TRY(gp_machine_describe(&machine));
-    if (machine.memory == 0 || total <= (double)machine.memory) return GP_OK;
-    return gp_error(GP_DOES_NOT_FIT,
-                    "the workers need %.1f MiB together (worker %zu alone %.1f MiB), but this machine has %.1f MiB",
-                    total / 1048576.0, largest, mebibytes(plan->worker[largest].bytes.total),
-                    mebibytes(machine.memory));
+/* Whether two workers live on one machine. */
+static bool share_machine(const gp_engine *engine, size_t a, size_t b) {
+    const gp_cluster *cluster = engine->options.cluster;
+    if (!cluster) return true;
+    size_t each = engine->total / (size_t)gp_cluster_ranks(cluster);
+    return gp_cluster_same_host(cluster, (int)(a / each), (int)(b / each));
+}
+
+/* All workers on a machine live in its memory. The system would promise more than it has and end the process in the
+ * middle of a step. */
+static gp_status check_machines(const gp_engine *engine) {
+    const gp_engine_plan *plan = &engine->plan;
+    for (size_t first = 0; first < plan->workers; first++) {
+        size_t largest = first, sharing = 0;
+        double total = 0, memory = plan->worker[first].machine_memory;
+        for (size_t w = 0; w < plan->workers; w++) {
+            if (!share_machine(engine, first, w)) continue;
+            total += (double)plan->worker[w].bytes.total;
+            sharing++;
+            if (plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
+        }
+        if (memory > 0 && total > memory)
+            return gp_error(
+                GP_DOES_NOT_FIT,
+                "the workers need %.1f MiB together (worker %zu alone %.1f MiB), but %s machine has %.1f MiB",
+                total / 1048576.0, largest, mebibytes(plan->worker[largest].bytes.total),
+                sharing == plan->workers ? "this" : "their", memory / 1048576.0);
+        if (sharing == plan->workers) break;
+    }
+    return GP_OK;
 }
 
 gp_status gp_engine_check_limit(const gp_engine *engine) {
@@ -197,5 +236,5 @@ gp_status gp_engine_check_limit(const gp_engine *engine) {
         if (plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
     }
     if (limit != 0 && over > 0) return refuse(engine, over, largest);
-    return check_machine(plan, largest);
+    return check_machines(engine);
 }

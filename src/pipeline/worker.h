@@ -13,6 +13,7 @@
 #include "pipeline/slots.h"
 #include "pipeline/stage.h"
 #include "pipeline/worker_save.h"
+#include "world/cluster.h"
 #include "world/world.h"
 
 typedef enum gp_command_kind {
@@ -139,6 +140,21 @@ typedef struct gp_worker {
     gp_worker_save save;
 } gp_worker;
 
+/* What the processes of a world tell each other about their workers: when planning, after a step, when something was
+ * not finite. */
+typedef struct gp_worker_row {
+    gp_worker_times times;
+    double first_action, last_backward; /* on the world's clock */
+    size_t high_water;
+    struct {
+        bool found, backward;
+        int micro_batch;
+        int32_t layer;
+        char op[32]; /* "": none */
+        size_t not_finite_parameter;
+    } fault;
+} gp_worker_row;
+
 struct gp_engine {
     gp_engine_options options; /* resolved: bounds and custom are the engine's own */
     size_t *bounds;
@@ -146,15 +162,17 @@ struct gp_engine {
     gp_world *world;
     gp_worker *workers; /* of this process */
     size_t count;       /* of them */
+    size_t first;       /* number of the first */
     size_t total;       /* replicas x stages */
     size_t started;     /* threads */
     gp_engine_plan plan;
     gp_agenda *agendas;
-    gp_share *shares;  /* per replica */
-    int64_t *numbers;  /* memory of the shares' arrays */
-    size_t owned_most; /* parameters owned by one worker, at most */
-    gp_worker_times *times;
-    bool dirty;    /* accumulators hold gradients */
+    gp_share *shares;       /* per replica */
+    int64_t *numbers;       /* memory of the shares' arrays */
+    size_t owned_most;      /* parameters owned by one worker, at most */
+    gp_worker_row *rows;    /* per worker of the world */
+    gp_worker_times *times; /* the same */
+    bool dirty;             /* accumulators hold gradients */
     gp_kept kept;  /* what checkpoints hold */
     gp_save *save; /* the last one; NULL: none */
     bool shows_averages;
@@ -172,6 +190,10 @@ gp_status gp_engine_begin(gp_engine **engine, const gp_engine_options *options);
 /* engine.c */
 /* Posts the command and waits for all workers. Errors: the first worker's failure, as this thread's message. */
 gp_status gp_engine_post(gp_engine *engine);
+/* The failure behind GP_ABORTED; other statuses as they are. */
+gp_status gp_engine_checked(const gp_engine *engine, gp_status status);
+/* engine_result.c: fills in the result of a step that all workers have made. */
+gp_status gp_engine_gather_result(gp_engine *engine, gp_step_result *result);
 /* Fills all memory whose contents nothing may rely on between steps (workspace, stash, links) with NaN: for tests. */
 gp_status gp_engine_poison(gp_engine *engine);
 /* Samples of the largest share of a mini-batch. */
@@ -196,6 +218,8 @@ void gp_worker_destroy(gp_worker *worker); /* its thread has ended */
 gp_status gp_worker_prepare(gp_worker *worker);
 gp_status gp_worker_allocate(gp_worker *worker);
 const gp_share *gp_worker_share(const gp_worker *worker);
+/* Bytes of staging memory for messages that leave the process. */
+size_t gp_worker_staging_bytes(const gp_worker *worker);
 /* Regions that are the same for a whole command. */
 gp_status gp_worker_bind(gp_worker *worker);
 void gp_worker_poison(gp_worker *worker);

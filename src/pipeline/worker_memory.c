@@ -63,6 +63,35 @@ static int neighbour(const gp_worker *worker, size_t stage) {
     return (int)(worker->replica * worker->engine->options.stages + stage);
 }
 
+/* Two slots: one is filled while the other is on its way. */
+static int staging_slots(const gp_worker *worker) {
+    return worker->engine->options.micro_batches > 1 ? 2 : 1;
+}
+
+static size_t staging_bytes(const gp_worker *worker, size_t stage, size_t slot_bytes) {
+    return gp_link_staging_bytes(worker->engine->world, worker->number, neighbour(worker, stage), staging_slots(worker),
+                                 slot_bytes);
+}
+
+size_t gp_worker_staging_bytes(const gp_worker *worker) {
+    const gp_stage *stage = worker->stage;
+    size_t bytes = 0;
+    for (size_t i = 0; i < stage->before_count; i++)
+        if (stage->before[i].gradients)
+            bytes += staging_bytes(worker, stage->before[i].stage, stage->before[i].gradient_bytes);
+    for (size_t i = 0; i < stage->after_count; i++)
+        bytes += staging_bytes(worker, stage->after[i].stage, stage->after[i].forward_bytes);
+    return bytes;
+}
+
+static gp_status open_sender(gp_worker *worker, size_t stage, int tag, size_t slot_bytes, char **memory,
+                             gp_link **link) {
+    void *staging = *memory;
+    *memory += staging_bytes(worker, stage, slot_bytes);
+    return gp_link_open_sender(worker->engine->world, worker->number, neighbour(worker, stage), tag,
+                               staging_slots(worker), slot_bytes, staging, link);
+}
+
 static gp_status open_before(gp_worker *worker, size_t i, char **memory) {
     const gp_stage_peer *peer = &worker->stage->before[i];
     gp_world *world = worker->engine->world;
@@ -71,14 +100,14 @@ static gp_status open_before(gp_worker *worker, size_t i, char **memory) {
                                  *memory, &worker->forward_in[i]));
     *memory += (size_t)worker->forward_slots[i] * peer->forward_bytes;
     if (!peer->gradients) return GP_OK;
-    return gp_link_open_sender(world, me, other, GP_TAG_GRADIENT, NULL, &worker->gradient_out[i]);
+    return open_sender(worker, peer->stage, GP_TAG_GRADIENT, peer->gradient_bytes, memory, &worker->gradient_out[i]);
 }
 
 static gp_status open_after(gp_worker *worker, size_t i, char **memory) {
     const gp_stage_peer *peer = &worker->stage->after[i];
     gp_world *world = worker->engine->world;
     int me = worker->number, other = neighbour(worker, peer->stage);
-    GP_TRY(gp_link_open_sender(world, me, other, GP_TAG_FORWARD, NULL, &worker->forward_out[i]));
+    GP_TRY(open_sender(worker, peer->stage, GP_TAG_FORWARD, peer->forward_bytes, memory, &worker->forward_out[i]));
     if (!peer->gradients) return GP_OK;
     GP_TRY(gp_link_open_receiver(world, me, other, GP_TAG_GRADIENT, worker->gradient_slots[i], peer->gradient_bytes,
                                  *memory, &worker->gradient_in[i]));

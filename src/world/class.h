@@ -12,12 +12,13 @@ typedef struct gp_world_class {
     void (*destroy)(gp_world *world);
 
     /* Staging bytes that a sender provides. Pure. */
-    size_t (*sender_bytes)(const gp_world *world, int slots, size_t slot_bytes);
+    size_t (*link_bytes)(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes);
     /* Opening does not wait for the other end. Arguments have been checked. Errors: GP_INVALID (opened twice),
      * GP_OUT_OF_MEMORY. */
     gp_status (*open_receiver)(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                void *memory, gp_link **link);
-    gp_status (*open_sender)(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link);
+    gp_status (*open_sender)(gp_world *world, int worker, int receiver, int tag, int slots, size_t slot_bytes,
+                             void *staging, gp_link **link);
     /* Block until a slot or a message is there or a worker has failed (GP_ABORTED). */
     gp_status (*reserve)(gp_link *link, void **buffer);
     gp_status (*await)(gp_link *link, void **buffer, int *slot);
@@ -31,6 +32,12 @@ typedef struct gp_world_class {
     /* Block until all have come. Errors: GP_ABORTED, GP_OUT_OF_MEMORY. */
     gp_status (*barrier)(gp_world *world, int worker);
     gp_status (*all_gather)(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
+
+    /* By the driver; NULL where all workers are in one process. Block. Errors: GP_ABORTED. */
+    gp_status (*gather_rows)(gp_world *world, void *rows, size_t row_bytes);
+    gp_status (*share_data)(gp_world *world, int root, void *data, size_t bytes);
+    void (*settle)(gp_world *world);
+    double (*clock)(const gp_world *world);
 
     /* Staging bytes that a member provides. Pure. */
     size_t (*group_bytes)(const gp_world *world, int worker, const gp_group_options *options);
@@ -55,6 +62,7 @@ typedef struct gp_world_class {
 struct gp_world {
     const gp_world_class *class;
     int workers;
+    int first_local, local;
     double report_after; /* resolved */
 };
 

@@ -10,8 +10,12 @@ int gp_world_workers(const gp_world *world) {
     return world->workers;
 }
 
-size_t gp_world_sender_bytes(const gp_world *world, int slots, size_t slot_bytes) {
-    return world->class->sender_bytes(world, slots, slot_bytes);
+int gp_world_first_local(const gp_world *world) {
+    return world->first_local;
+}
+
+int gp_world_local_workers(const gp_world *world) {
+    return world->local;
 }
 
 /* ---- links ---- */
@@ -23,19 +27,31 @@ static gp_status check_ends(const gp_world *world, int worker, int other) {
     return GP_OK;
 }
 
+static gp_status check_slots(int tag, int slots, size_t slot_bytes) {
+    if (tag < 0 || tag > 1) return gp_error(GP_INVALID, "a link's tag is 0 or 1, not %d", tag);
+    if (slots < 1) return gp_error(GP_INVALID, "a link has at least 1 slot, not %d", slots);
+    if (slot_bytes % 64 != 0) return gp_error(GP_INVALID, "slots of %zu bytes: a multiple of 64 is needed", slot_bytes);
+    return GP_OK;
+}
+
+size_t gp_link_staging_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes) {
+    return world->class->link_bytes(world, worker, receiver, slots, slot_bytes);
+}
+
 gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                 void *memory, gp_link **link) {
     *link = NULL;
     GP_TRY(check_ends(world, worker, sender));
-    if (slots < 1) return gp_error(GP_INVALID, "a link has at least 1 slot, not %d", slots);
-    if (slot_bytes % 64 != 0) return gp_error(GP_INVALID, "slots of %zu bytes: a multiple of 64 is needed", slot_bytes);
+    GP_TRY(check_slots(tag, slots, slot_bytes));
     return world->class->open_receiver(world, worker, sender, tag, slots, slot_bytes, memory, link);
 }
 
-gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link) {
+gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, int slots, size_t slot_bytes,
+                              void *staging, gp_link **link) {
     *link = NULL;
     GP_TRY(check_ends(world, worker, receiver));
-    return world->class->open_sender(world, worker, receiver, tag, staging, link);
+    GP_TRY(check_slots(tag, slots, slot_bytes));
+    return world->class->open_sender(world, worker, receiver, tag, slots, slot_bytes, staging, link);
 }
 
 gp_status gp_link_reserve(gp_link *link, void **buffer) {
@@ -66,6 +82,22 @@ gp_status gp_world_barrier(gp_world *world, int worker) {
 
 gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all) {
     return world->class->all_gather(world, worker, mine, bytes, all);
+}
+
+gp_status gp_world_gather_rows(gp_world *world, void *rows, size_t row_bytes) {
+    return world->class->gather_rows ? world->class->gather_rows(world, rows, row_bytes) : GP_OK;
+}
+
+gp_status gp_world_share(gp_world *world, int root, void *data, size_t bytes) {
+    return world->class->share_data ? world->class->share_data(world, root, data, bytes) : GP_OK;
+}
+
+double gp_world_clock(const gp_world *world) {
+    return world->class->clock ? world->class->clock(world) : 0;
+}
+
+void gp_world_settle(gp_world *world) {
+    if (world->class->settle) world->class->settle(world);
 }
 
 /* ---- groups ---- */

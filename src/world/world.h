@@ -1,10 +1,11 @@
 /* A world: the workers of a run, links between them, and what they do together. Whether a worker is a thread of this
- * process or a rank elsewhere cannot be seen above this room; threads/ is the first implementation.
+ * process or lives in another one cannot be seen above this room, but for who is in this process: threads/ has all of
+ * them there, mpi/ spreads them over ranks.
  *
  * A link carries messages one way between two workers, in order, without copying where the memory is shared: its slots
  * are the receiver's memory; the sender asks for a free one, computes straight into it, and commits; the receiver
- * awaits the next, reads it in place as long as it likes, and releases it (in any order). With ranks the sender's slot
- * will be a staging buffer and receives are posted for all free slots.
+ * awaits the next, reads it in place as long as it likes, and releases it (in any order). Between processes the
+ * sender's slots are staging memory of its own, and receives are posted for all free slots of the receiver's.
  *
  * Every wait ends when the message is there, when any worker has failed (GP_ABORTED), and is reported when it lasts
  * longer than `report_after` seconds: who waits for whom, with the words that each worker gave of what it is doing. All
@@ -24,22 +25,28 @@ typedef struct gp_group gp_group;
 
 typedef struct gp_world_options {
     double report_after; /* seconds after which a wait is reported through the log; 0: 30 */
+    int threads;         /* that compute, of each worker; 0: 1 */
 } gp_world_options;
 
 gp_status gp_world_create_threads(gp_world **world, int workers, const gp_world_options *options);
 void gp_world_destroy(gp_world *world); /* after all workers have left; accepts NULL */
 int gp_world_workers(const gp_world *world);
+/* The workers of this process are a run of numbers. */
+int gp_world_first_local(const gp_world *world);
+int gp_world_local_workers(const gp_world *world);
 
 /* ---- links ---- */
 
-/* Bytes of staging memory that the sender of a link must provide (0 when memory is shared). */
-size_t gp_world_sender_bytes(const gp_world *world, int slots, size_t slot_bytes);
+/* Bytes of staging memory that the sender of a link to this receiver must provide (0 when memory is shared). */
+size_t gp_link_staging_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes);
 
-/* Both ends open the link (any order; `tag` tells links between the same two apart); neither waits for the other. The
- * receiver gives memory for `slots` slots of slot_bytes each (multiple of 64). The link belongs to the world. */
+/* Both ends open the link (any order; `tag`, 0 or 1, tells links between the same two apart); neither waits for the
+ * other. The receiver gives memory for `slots` slots of slot_bytes each (multiple of 64), the sender staging for slots
+ * of the same size, in any number. The link belongs to the world. */
 gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                 void *memory, gp_link **link);
-gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link);
+gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, int slots, size_t slot_bytes,
+                              void *staging, gp_link **link);
 
 /* Sender: waits for a free slot; the same slot until it is committed. */
 gp_status gp_link_reserve(gp_link *link, void **buffer);
@@ -56,6 +63,18 @@ void gp_world_doing(gp_world *world, int worker, const char *words);
 gp_status gp_world_barrier(gp_world *world, int worker);
 /* all[w * bytes ..] = what worker w gave. */
 gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, size_t bytes, void *all);
+
+/* ---- the driver: the thread that commands the workers of a process; every process's in the same order ---- */
+
+/* `rows` has a row for every worker; each process has filled in those of its own workers and gets the others'. Errors:
+ * GP_ABORTED. */
+gp_status gp_world_gather_rows(gp_world *world, void *rows, size_t row_bytes);
+/* What the process of worker `root` has goes to all. */
+gp_status gp_world_share(gp_world *world, int root, void *data, size_t bytes);
+/* Seconds to add to this process's clock to get the world's (that of worker 0's process). */
+double gp_world_clock(const gp_world *world);
+/* After a failure: waits (not for long) until all processes know the same one. */
+void gp_world_settle(gp_world *world);
 
 /* ---- groups: some workers, who add arrays up ---- */
 
@@ -98,7 +117,8 @@ typedef struct gp_group_sum_part {
     void *user;
 } gp_group_sum_part;
 
-/* Called by all members, in the same order among them; one call of a member at a time. */
+/* Called by all members; of several groups of one lane in the same order by all who are in both. One call of a member
+ * at a time; a member's number of contributions is the same in every call. */
 gp_status gp_group_sum(gp_group *group, const gp_group_sum_part *part);
 /* Every member gives its own piece of `array` to the others. `copy` copies (the device's). */
 typedef struct gp_group_share_part {

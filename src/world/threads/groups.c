@@ -78,7 +78,7 @@ static gp_thread_group *make_group(gp_thread_world *world, const gp_group_option
     memcpy(made->numbers, options->members, count * sizeof *made->numbers);
     for (int i = 0; i < made->count; i++) {
         atomic_store(&made->members[i].seat, -1);
-        made->handles[i] = (group_handle){{world->world.class, &world->world, made->numbers[i]}, made, i, NULL, 0};
+        made->handles[i] = (group_handle){{&gp_threads_class, &world->world, made->numbers[i]}, made, i, NULL, 0};
     }
     made->next = world->groups;
     world->groups = made;

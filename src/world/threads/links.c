@@ -37,7 +37,7 @@ static gp_thread_link *find_link(gp_thread_world *world, int sender, int receive
         if (link->link.sender == sender && link->link.receiver == receiver && link->link.tag == tag) return link;
     gp_thread_link *made = gp_allocate(sizeof *made);
     if (!made) return NULL;
-    made->link = (gp_link){world->world.class, sender, receiver, tag};
+    made->link = (gp_link){&gp_threads_class, sender, receiver, tag};
     made->world = world;
     made->reserved = -1;
     made->next = world->links;
@@ -73,9 +73,10 @@ gp_status gp_threads_open_receiver(gp_world *base, int worker, int sender, int t
     return GP_OK;
 }
 
-gp_status gp_threads_open_sender(gp_world *base, int worker, int receiver, int tag, void *staging, gp_link **link) {
+gp_status gp_threads_open_sender(gp_world *base, int worker, int receiver, int tag, int slots, size_t slot_bytes,
+                                 void *staging, gp_link **link) {
     gp_thread_world *world = (gp_thread_world *)base;
-    (void)staging;
+    (void)slots, (void)slot_bytes, (void)staging; /* the slots are the receiver's */
     pthread_mutex_lock(&world->lock);
     gp_thread_link *found = find_link(world, worker, receiver, tag);
     gp_status status = !found ? GP_OUT_OF_MEMORY : GP_OK;

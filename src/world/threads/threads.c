@@ -20,6 +20,11 @@ static void read_words(gp_thread_world *world, int seat, char words[GP_WORDS]) {
     pthread_mutex_unlock(&of->words_lock);
 }
 
+static void add_text(const char *more, char *text, size_t size) {
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s", more);
+}
+
 /* Adds "worker 1 (B0 of stage 1)", or "the reduction of worker 1". */
 static void add_name(gp_thread_world *world, int seat, char *text, size_t size) {
     char words[GP_WORDS];
@@ -30,18 +35,15 @@ static void add_name(gp_thread_world *world, int seat, char *text, size_t size) 
         return;
     }
     read_words(world, seat, words);
-    snprintf(text + length, size - length, "worker %d (%s)", seat, words);
+    snprintf(text + length, size - length, "worker %d (%s", seat, words);
+    if (world->hooks) world->hooks->add_place(world, seat, text, size);
+    add_text(")", text, size);
 }
 
 static void add_what(int on, const char *what, char *text, size_t size) {
     size_t length = strlen(text);
     const char *from = on == GP_WAITS_FOR_ALL ? " all workers" : on == GP_WAITS_FOR_NOBODY ? "" : " from ";
     snprintf(text + length, size - length, "%s%s", what, from);
-}
-
-static void add_text(const char *more, char *text, size_t size) {
-    size_t length = strlen(text);
-    snprintf(text + length, size - length, "%s", more);
 }
 
 /* Adds a seat and what it waits for itself; returns the seat to go on with. */
@@ -62,6 +64,7 @@ static int describe_waited_for(gp_thread_world *world, int seat, char *text, siz
  * who waits for whom until somebody runs or the circle is closed. */
 static void report_wait(gp_thread_world *world, int seat, double waited, int on, const char *what) {
     char text[1024] = "", since[64];
+    if (world->hooks && !world->hooks->speaks(world)) return;
     snprintf(since, sizeof since, " has waited %.1f s for ", waited);
     add_name(world, seat, text, sizeof text);
     add_text(since, text, sizeof text);
@@ -75,6 +78,23 @@ static void report_wait(gp_thread_world *world, int seat, double waited, int on,
 }
 
 /* ---- waiting ---- */
+
+/* Seconds for which a waiter polls without a pause, when nobody else needs the processor, and that it sleeps at a time
+ * afterwards: a little at first. */
+static const double poll_for = 0.02, first_sleeps = 2e-5, first_for = 1e-3, later_sleeps = 2e-4;
+
+/* Waits until the event has moved or `limit` seconds are over, or, where transfers must be polled for, for a moment;
+ * returns whether the condition may have changed. */
+static bool pause_in_wait(gp_thread_world *world, gp_thread_seat *seat, uint32_t seen, double limit, double waited) {
+    const gp_thread_hooks *hooks = world->hooks;
+    if (!hooks) return gp_event_wait(&seat->event, seen, limit);
+    hooks->poll(world);
+    if (gp_event_now(&seat->event) != seen) return true;
+    if (limit <= 0) return false;
+    if (!hooks->crowded(world) && waited < poll_for) return true;
+    double sleep = waited < first_for ? first_sleeps : later_sleeps;
+    return gp_event_wait(&seat->event, seen, limit < sleep ? limit : sleep);
+}
 
 gp_status gp_threads_wait(gp_thread_world *world, int number, bool (*ready)(const void *object), const void *object,
                           int on, const char *what) {
@@ -90,8 +110,9 @@ gp_status gp_threads_wait(gp_thread_world *world, int number, bool (*ready)(cons
             atomic_store(&seat->waits_for, on);
             atomic_store(&seat->waits_for_what, what);
         }
-        if (gp_event_wait(&seat->event, seen, report_at - gp_seconds())) continue;
         double now = gp_seconds();
+        if (pause_in_wait(world, seat, seen, report_at - now, now - begun)) continue;
+        now = gp_seconds();
         if (now < report_at) continue;
         report_wait(world, number, now - begun, on, what);
         report_at = now + (now - begun); /* half as often each time */
@@ -109,18 +130,18 @@ void gp_threads_wake(gp_thread_world *world, int seat) {
 }
 
 /* The compute lane waits for what its own reduction does, the reduction for what the compute lane does. */
-static gp_status wait_for_own(gp_world *base, int worker, gp_lane lane, bool (*ready)(const void *object),
-                              const void *object, const char *what) {
+gp_status gp_threads_wait_for_own(gp_world *base, int worker, gp_lane lane, bool (*ready)(const void *object),
+                                  const void *object, const char *what) {
     gp_lane other = lane == GP_LANE_COMPUTE ? GP_LANE_REDUCE : GP_LANE_COMPUTE;
     return gp_threads_wait(threads_of(base), gp_seat_of(base, worker, lane), ready, object,
                            gp_seat_of(base, worker, other), what);
 }
 
-static void wake(gp_world *base, int worker, gp_lane lane) {
+void gp_threads_wake_worker(gp_world *base, int worker, gp_lane lane) {
     gp_threads_wake(threads_of(base), gp_seat_of(base, worker, lane));
 }
 
-static void doing(gp_world *base, int worker, const char *words) {
+void gp_threads_doing(gp_world *base, int worker, const char *words) {
     gp_thread_seat *seat = &threads_of(base)->seats[worker];
     pthread_mutex_lock(&seat->words_lock);
     snprintf(seat->words, sizeof seat->words, "%s", words);
@@ -129,68 +150,76 @@ static void doing(gp_world *base, int worker, const char *words) {
 
 /* ---- failure ---- */
 
-static void fail(gp_world *base, int worker, gp_status status, const char *message) {
-    gp_thread_world *world = threads_of(base);
+bool gp_threads_fail(gp_thread_world *world, const gp_failure *failure) {
     pthread_mutex_lock(&world->lock);
     bool first = !atomic_load(&world->failed);
     if (first) {
-        world->failure.status = status;
-        world->failure.worker = worker;
-        snprintf(world->failure.message, sizeof world->failure.message, "%s", message);
+        world->failure = *failure;
         atomic_store_explicit(&world->failed, true, memory_order_release);
     }
     pthread_mutex_unlock(&world->lock);
-    for (int seat = 0; first && seat < GP_LANES * base->workers; seat++)
+    for (int seat = 0; first && seat < GP_LANES * world->world.workers; seat++)
         gp_threads_wake(world, seat);
+    return first;
 }
 
-/* The failure is written once, before the flag is set. */
-static bool has_failed(const gp_world *base, gp_failure *failure) {
-    const gp_thread_world *world = (const gp_thread_world *)base;
+static void fail(gp_world *base, int worker, gp_status status, const char *message) {
+    gp_failure failure = {.status = status, .worker = worker};
+    snprintf(failure.message, sizeof failure.message, "%s", message);
+    gp_threads_fail(threads_of(base), &failure);
+}
+
+bool gp_threads_failed(const gp_world *base, gp_failure *failure) {
+    gp_thread_world *world = (gp_thread_world *)(uintptr_t)base; /* the lock is not part of what is asked about */
     if (!atomic_load_explicit(&world->failed, memory_order_acquire)) return false;
+    pthread_mutex_lock(&world->lock);
     if (failure) *failure = world->failure;
+    pthread_mutex_unlock(&world->lock);
     return true;
 }
 
 /* ---- life ---- */
 
-static size_t sender_bytes(const gp_world *world, int slots, size_t slot_bytes) {
-    (void)world, (void)slots, (void)slot_bytes; /* the sender computes into the receiver's slot */
+static size_t link_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes) {
+    (void)world, (void)worker, (void)receiver, (void)slots, (void)slot_bytes; /* computed into the receiver's slot */
     return 0;
 }
 
-static void destroy(gp_world *base) {
-    gp_thread_world *world = threads_of(base);
+void gp_threads_dispose(gp_thread_world *world) {
     gp_threads_free_links(world->links);
     gp_threads_free_groups(world->groups);
-    for (int seat = 0; world->seats && seat < GP_LANES * base->workers; seat++)
+    for (int seat = 0; world->seats && seat < GP_LANES * world->world.workers; seat++)
         pthread_mutex_destroy(&world->seats[seat].words_lock);
     gp_free(world->seats);
     pthread_mutex_destroy(&world->lock);
-    gp_free(world);
 }
 
-static const gp_world_class threads_class = {
+static void destroy(gp_world *base) {
+    gp_threads_dispose(threads_of(base));
+    gp_free(base);
+}
+
+const gp_world_class gp_threads_class = {
     .name = "threads",
     .destroy = destroy,
-    .sender_bytes = sender_bytes,
+    .link_bytes = link_bytes,
     .open_receiver = gp_threads_open_receiver,
     .open_sender = gp_threads_open_sender,
     .reserve = gp_threads_reserve,
     .await = gp_threads_await,
     .commit = gp_threads_commit,
     .release = gp_threads_release,
-    .doing = doing,
+    .doing = gp_threads_doing,
     .barrier = gp_threads_barrier,
     .all_gather = gp_threads_all_gather,
     .group_bytes = gp_threads_group_bytes,
     .open_group = gp_threads_open_group,
     .sum = gp_threads_sum,
     .share = gp_threads_share,
-    .wait = wait_for_own,
-    .wake = wake,
+    .wait = gp_threads_wait_for_own,
+    .wake = gp_threads_wake_worker,
     .fail = fail,
-    .failed = has_failed,
+    .failed = gp_threads_failed,
 };
 
 static gp_status create_seats(gp_thread_world *world) {
@@ -204,15 +233,20 @@ static gp_status create_seats(gp_thread_world *world) {
     return GP_OK;
 }
 
+gp_status gp_threads_begin(gp_thread_world *world, const gp_world_class *class, int workers, int first_local, int local,
+                           const gp_world_options *options) {
+    double report_after = options ? options->report_after : 0;
+    world->world = (gp_world){class, workers, first_local, local, report_after > 0 ? report_after : 30};
+    pthread_mutex_init(&world->lock, NULL);
+    return create_seats(world);
+}
+
 gp_status gp_world_create_threads(gp_world **world, int workers, const gp_world_options *options) {
     *world = NULL;
     if (workers < 1) return gp_error(GP_INVALID, "a world has at least 1 worker, not %d", workers);
     gp_thread_world *made = gp_allocate(sizeof *made);
     if (!made) return GP_OUT_OF_MEMORY;
-    double report_after = options ? options->report_after : 0;
-    made->world = (gp_world){&threads_class, workers, report_after > 0 ? report_after : 30};
-    pthread_mutex_init(&made->lock, NULL);
-    gp_status status = create_seats(made);
+    gp_status status = gp_threads_begin(made, &gp_threads_class, workers, 0, workers, options);
     if (status != GP_OK) {
         destroy(&made->world);
         return status;

@@ -29,8 +29,20 @@ typedef struct gp_thread_seat {
 
 enum { GP_WAITS_FOR_NOBODY = -1, GP_WAITS_FOR_ALL = -2 };
 
-typedef struct gp_thread_world {
+typedef struct gp_thread_world gp_thread_world;
+
+/* What a world adds whose other workers live in other processes (mpi/). */
+typedef struct gp_thread_hooks {
+    void (*poll)(gp_thread_world *world);          /* lets transfers go on */
+    bool (*crowded)(const gp_thread_world *world); /* who polls takes time from others that compute */
+    bool (*speaks)(const gp_thread_world *world);  /* whether this process reports long waits */
+    /* Adds where a worker is and when it was last heard of. */
+    void (*add_place)(const gp_thread_world *world, int worker, char *text, size_t size);
+} gp_thread_hooks;
+
+struct gp_thread_world {
     gp_world world;
+    const gp_thread_hooks *hooks; /* NULL: all workers are here */
     gp_thread_seat *seats;
 
     _Atomic int arrived; /* at the barrier */
@@ -41,7 +53,15 @@ typedef struct gp_thread_world {
     gp_thread_group *groups;
     gp_failure failure;
     _Atomic bool failed;
-} gp_thread_world;
+};
+
+extern const gp_world_class gp_threads_class;
+
+/* A world of `workers`, of which this process hosts `local` from `first_local` on; to be completed by whoever embeds
+ * it. Errors: GP_INVALID, GP_OUT_OF_MEMORY; disposing is right in any case. */
+gp_status gp_threads_begin(gp_thread_world *world, const gp_world_class *class, int workers, int first_local, int local,
+                           const gp_world_options *options);
+void gp_threads_dispose(gp_thread_world *world);
 
 static inline int gp_seat_of(const gp_world *world, int worker, gp_lane lane) {
     return (int)lane * world->workers + worker;
@@ -51,12 +71,22 @@ static inline int gp_seat_of(const gp_world *world, int worker, gp_lane lane) {
  * a constant text for the report ("a message"). Errors: GP_ABORTED once any worker has failed, even if ready. */
 gp_status gp_threads_wait(gp_thread_world *world, int seat, bool (*ready)(const void *object), const void *object,
                           int on, const char *what);
+/* The functions of the table that a world of ranks shares. */
+gp_status gp_threads_wait_for_own(gp_world *world, int worker, gp_lane lane, bool (*ready)(const void *object),
+                                  const void *object, const char *what);
+void gp_threads_wake_worker(gp_world *world, int worker, gp_lane lane);
+void gp_threads_doing(gp_world *world, int worker, const char *words);
+bool gp_threads_failed(const gp_world *world, gp_failure *failure);
+/* Keeps the first failure and ends all waits; returns whether this was the first. */
+bool gp_threads_fail(gp_thread_world *world, const gp_failure *failure);
+
 /* Lets a seat look at its condition again. */
 void gp_threads_wake(gp_thread_world *world, int seat);
 
 gp_status gp_threads_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                    void *memory, gp_link **link);
-gp_status gp_threads_open_sender(gp_world *world, int worker, int receiver, int tag, void *staging, gp_link **link);
+gp_status gp_threads_open_sender(gp_world *world, int worker, int receiver, int tag, int slots, size_t slot_bytes,
+                                 void *staging, gp_link **link);
 gp_status gp_threads_reserve(gp_link *link, void **buffer);
 gp_status gp_threads_commit(gp_link *link, size_t bytes);
 gp_status gp_threads_await(gp_link *link, void **buffer, int *slot);

@@ -1,0 +1,114 @@
+/* Which MPI started the program can be read from its environment; the module for it is looked for beside the library.
+ * A program that uses MPI itself has the library of one implementation in it, which then must be the one. */
+#include "world/mpi/load.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+/* ---- who started us ---- */
+
+static int number_of(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? atoi(text) : 0;
+}
+
+int gp_mpi_launched(const char **by) {
+    static const struct {
+        const char *variable, *launcher;
+    } sizes[] = {{"OMPI_COMM_WORLD_SIZE", "mpirun (Open MPI)"},
+                 {"PMI_SIZE", "mpiexec (PMI)"},
+                 {"SLURM_STEP_NUM_TASKS", "srun (Slurm)"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int size = number_of(sizes[i].variable);
+        if (by) *by = sizes[i].launcher;
+        if (size > 0) return size;
+    }
+    return 0;
+}
+
+/* ---- which implementation ---- */
+
+static const char *const implementations[] = {"openmpi", "mpich"};
+enum { IMPLEMENTATIONS = sizeof implementations / sizeof *implementations };
+
+/* The implementation that should be tried first. */
+static const char *guess(void) {
+    if (dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world")) return "openmpi";
+    if (dlsym(RTLD_DEFAULT, "MPI_Init")) return "mpich";
+    if (getenv("OMPI_COMM_WORLD_SIZE")) return "openmpi";
+    if (getenv("PMI_SIZE") || getenv("PMI_RANK")) return "mpich";
+    return "openmpi"; /* PMIx: srun --mpi=pmix */
+}
+
+/* Whether the program has an MPI library of its own, which no module may be mixed with. */
+static bool has_mpi(void) {
+    return dlsym(RTLD_DEFAULT, "MPI_Init") != NULL;
+}
+
+/* ---- where ---- */
+
+/* The folder of the file that this code is in: the library, or the program when it is linked statically. */
+static char *own_folder(void) {
+    Dl_info information;
+    static const char here = 0;
+    if (!dladdr(&here, &information) || !information.dli_fname) return gp_copy_text(".");
+    const char *end = strrchr(information.dli_fname, '/');
+    return end ? gp_format_text("%.*s", (int)(end - information.dli_fname), information.dli_fname) : gp_copy_text(".");
+}
+
+static void *open_in(const char *folder, const char *implementation, char *reason, size_t size) {
+    char *path = gp_format_text("%s/gpipe-mpi-%s.so", folder, implementation);
+    /* MPI libraries load components of their own, which look for its symbols in the whole program. */
+    void *module = path ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+    const char *error = module ? NULL : dlerror();
+    if (error && !strstr(error, "No such file")) snprintf(reason, size, " (%s)", error);
+    gp_free(path);
+    return module;
+}
+
+static void *open_module(const char *implementation, char *reason, size_t size) {
+    const char *given = getenv("GPIPE_MODULES");
+    char *own = own_folder(), *beside = own ? gp_format_text("%s/gpipe", own) : NULL;
+    const char *folders[] = {given, beside, GPIPE_MODULE_FOLDER};
+    void *module = NULL;
+    for (size_t i = 0; !module && i < sizeof folders / sizeof *folders; i++)
+        if (folders[i]) module = open_in(folders[i], implementation, reason, size);
+    gp_free(own);
+    gp_free(beside);
+    return module;
+}
+
+static gp_status take_table(void *module, const char *implementation, const gp_mpi_calls **calls) {
+    gp_mpi_module_function function;
+    void *symbol = dlsym(module, GP_MPI_MODULE_SYMBOL);
+    memcpy(&function, &symbol, sizeof function);
+    *calls = function ? function() : NULL;
+    if (*calls && (*calls)->version == GP_MPI_CALLS_VERSION) return GP_OK;
+    return gp_error(GP_INVALID, "the module gpipe-mpi-%s.so belongs to another version of gpipe", implementation);
+}
+
+gp_status gp_mpi_load(const char *implementation, const gp_mpi_calls **calls) {
+    const char *wanted = implementation ? implementation : getenv("GPIPE_MPI");
+    char reason[512] = "";
+    *calls = NULL;
+    if (wanted || has_mpi()) {
+        if (!wanted) wanted = guess();
+        void *module = open_module(wanted, reason, sizeof reason);
+        if (module) return take_table(module, wanted, calls);
+        return gp_error(GP_INVALID, "gpipe has no module for the MPI implementation %s%s", wanted, reason);
+    }
+    const char *first = guess();
+    void *module = open_module(first, reason, sizeof reason);
+    if (module) return take_table(module, first, calls);
+    for (size_t i = 0; i < IMPLEMENTATIONS; i++) {
+        module = strcmp(implementations[i], first) == 0 ? NULL : open_module(implementations[i], reason, sizeof reason);
+        if (module) return take_table(module, implementations[i], calls);
+    }
+    return gp_error(GP_INVALID, "gpipe was started by MPI, but it has no module for it: %s was looked for%s", first,
+                    reason);
+}
