@@ -173,8 +173,8 @@ struct gp_engine {
     gp_worker_row *rows;    /* per worker of the world */
     gp_worker_times *times; /* the same */
     bool dirty;             /* accumulators hold gradients */
-    gp_kept kept;  /* what checkpoints hold */
-    gp_save *save; /* the last one; NULL: none */
+    gp_kept kept;           /* what checkpoints hold */
+    gp_save *save;          /* the last one; NULL: none */
     bool shows_averages;
 
     gp_command command;
