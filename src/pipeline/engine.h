@@ -33,6 +33,7 @@ typedef struct gp_engine_options {
     gp_dtype precision;       /* GP_F32 (0) or GP_BF16 */
     gp_device_options device; /* of each worker */
     bool inference;           /* no gradients, no optimizer state */
+    bool predictions;         /* evaluations also tell what a classifier says; see gp_engine_prediction */
     bool loss_weights;        /* batches have per-token weights */
     gp_update_kind optimizer; /* for the number of moment arrays */
     double momentum;
@@ -139,6 +140,19 @@ gp_status gp_engine_step(gp_engine *engine, const gp_batch *batch, const gp_step
 gp_status gp_engine_gradients(gp_engine *engine, const gp_batch *batch, uint32_t step, gp_step_result *result);
 /* Sum of the loss and its weight, without dropout and gradients. Any batch up to options.batch. */
 gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *loss, double *weight);
+
+/* Classes of a model whose output is a number for each of them, f32[classes], and whose target is a label, i32 or
+ * i32[n] of which the first counts; else 0. */
+int64_t gp_model_classes(const gp_model *model);
+
+typedef struct gp_prediction {
+    int32_t label;     /* -1: none that counts */
+    int32_t predicted; /* the class with the largest output */
+    int32_t rank;      /* of the label: so many classes come before it */
+} gp_prediction;
+
+/* Of a sample of the last evaluation, which was of at least so many samples; NULL for an engine without predictions. */
+const gp_prediction *gp_engine_prediction(const gp_engine *engine, int64_t sample);
 /* The last layer's output for `inputs` (host, batch first; batch at most a micro-batch's size) -> host f32 `outputs`.
  */
 gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tensor *outputs);

@@ -134,7 +134,7 @@ typedef struct gp_stage_options {
     size_t stages, index;
     gp_dtype precision;
     gp_granularity granularity;
-    bool inference, loss_weights;
+    bool inference, loss_weights, predictions;
     int moments; /* arrays that the optimizer keeps */
     int replicas, replica;
     bool average;             /* an average of the weights is kept */

@@ -301,7 +301,8 @@ static gp_status create_program(compilation *c, gp_stage_program which) {
     if (c->wanted.count == 0) return GP_OK;
     GP_TRY(gp_program_create(&c->size->programs[which], &desc));
     size_t workspace = gp_align(gp_program_workspace(c->size->programs[which]));
-    if (which == GP_STAGE_OUTPUT && workspace > bytes->output_offset) bytes->output_offset = workspace;
+    bool has_output = which == GP_STAGE_OUTPUT || (which == GP_STAGE_EVALUATE && c->stage->options.predictions);
+    if (has_output && workspace > bytes->output_offset) bytes->output_offset = workspace;
     if (bytes->output > 0 && bytes->output_offset + bytes->output > workspace)
         workspace = bytes->output_offset + bytes->output;
     if (workspace > bytes->workspace) bytes->workspace = workspace;
@@ -376,11 +377,19 @@ static gp_status compile_pair(compilation *c, bool kept, size_t base, uint32_t p
     return programs & 1u << backward ? compile_backward(c, backward) : GP_OK;
 }
 
+static void want_output(compilation *c) {
+    if (!gp_value_valid(c->built.output)) return;
+    c->size->output = (gp_stage_value){gp_value_type(c->built.output), 0, true};
+    larger(&c->stage->bytes.output, gp_stage_value_bytes(c->stage, c->size->output.type));
+    add_wanted(c, c->built.output, GP_REGION_OUTPUT, 0, false);
+}
+
 static gp_status compile_evaluate(compilation *c) {
     clear_lists(c);
     make_inputs_available(c, true);
     want_leaving(c);
     want_loss(c);
+    if (c->stage->options.predictions) want_output(c);
     return create_program(c, GP_STAGE_EVALUATE);
 }
 
@@ -388,11 +397,7 @@ static gp_status compile_output(compilation *c) {
     clear_lists(c);
     make_inputs_available(c, true);
     want_leaving(c);
-    if (gp_value_valid(c->built.output)) {
-        c->size->output = (gp_stage_value){gp_value_type(c->built.output), 0, true};
-        larger(&c->stage->bytes.output, gp_stage_value_bytes(c->stage, c->size->output.type));
-        add_wanted(c, c->built.output, GP_REGION_OUTPUT, 0, false);
-    }
+    want_output(c);
     return create_program(c, GP_STAGE_OUTPUT);
 }
 

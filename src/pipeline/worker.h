@@ -126,6 +126,9 @@ typedef struct gp_worker {
     gp_piece *pieces;        /* scratch: of one parameter's holders */
     void *host;              /* scratch of the last stage's output */
     size_t host_bytes;
+    /* with gp_engine_options.predictions: of this worker's samples; of all workers, as many each; one micro-batch's */
+    gp_prediction *predicted, *predictions;
+    float *logits;
 
     /* results of the last command */
     double loss, norm;
@@ -247,6 +250,15 @@ gp_status gp_worker_plan_sums(gp_worker *worker);
 gp_status gp_worker_open_sums(gp_worker *worker, void *staging);
 /* The loss of an evaluation, over all replicas. */
 gp_status gp_worker_gather_loss(gp_worker *worker);
+/* The model's output of a micro-batch of so many samples as it lies behind the workspace; the last stage's. */
+gp_status gp_worker_download_output(gp_worker *worker, int64_t samples, float *to);
+
+/* worker_predict.c: all nothing without gp_engine_options.predictions */
+gp_status gp_worker_allocate_predictions(gp_worker *worker);
+void gp_worker_release_predictions(gp_worker *worker);
+/* Looks at the output of a micro-batch that was just evaluated; the last stage's. */
+gp_status gp_worker_predict(gp_worker *worker, int micro_batch);
+gp_status gp_worker_gather_predictions(gp_worker *worker);
 /* After the last backward: sums of shared parameters, norm; clipping and update when the command is a step. */
 gp_status gp_worker_finish(gp_worker *worker);
 

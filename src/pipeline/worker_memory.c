@@ -18,6 +18,7 @@ static gp_status create_stage(gp_worker *worker) {
                               .granularity = options->granularity,
                               .inference = options->inference,
                               .loss_weights = options->loss_weights,
+                              .predictions = options->predictions,
                               .moments =
                                   options->inference ? 0 : gp_update_states(options->optimizer, options->momentum),
                               .replicas = options->replicas,
@@ -160,7 +161,7 @@ static gp_status allocate_host(gp_worker *worker) {
     worker->replica_pieces = gp_allocate_array((size_t)engine->options.replicas, sizeof *worker->replica_pieces);
     bool all = worker->replica_pieces && worker->flights && worker->arrived && worker->arrived_slot && worker->losses &&
                worker->trace && worker->contributions && worker->mine && worker->gathered;
-    return all ? GP_OK : GP_OUT_OF_MEMORY;
+    return all ? gp_worker_allocate_predictions(worker) : GP_OUT_OF_MEMORY;
 }
 
 gp_status gp_worker_allocate(gp_worker *worker) {
@@ -225,6 +226,7 @@ void gp_worker_release(gp_worker *worker) {
     gp_worker_release_save(worker);
     gp_slots_destroy(&worker->recomputed);
     gp_slots_destroy(&worker->kept);
+    gp_worker_release_predictions(worker);
     void *host[] = {worker->forward_slots, worker->gradient_slots, worker->forward_in,    worker->gradient_out,
                     worker->forward_out,   worker->gradient_in,    worker->gradient_held, worker->flights,
                     worker->arrived,       worker->arrived_slot,   worker->regions,       worker->mine,

@@ -356,6 +356,8 @@ static gp_status run_inference(gp_worker *worker, int micro_batch, gp_stage_prog
         upload(worker, &size->inputs, &worker->engine->command.batch->inputs, micro_batch);
     }
     GP_TRY(run_segment(worker, size->programs[which], 0, micro_batch, false));
+    if (which == GP_STAGE_EVALUATE && worker->predictions && worker->stage->is_last)
+        GP_TRY(gp_worker_predict(worker, micro_batch));
     gp_action action = {GP_FORWARD, (int)worker->index, micro_batch};
     note_time(worker, action, begun, &worker->times.forward);
     GP_TRY(commit_forward(worker));
@@ -379,13 +381,12 @@ static gp_status run_all_inference(gp_worker *worker, gp_stage_program which) {
 gp_status gp_worker_evaluate(gp_worker *worker) {
     GP_TRY(run_all_inference(worker, GP_STAGE_EVALUATE));
     worker->loss = sum_losses(worker);
-    return gp_worker_gather_loss(worker);
+    GP_TRY(gp_worker_gather_loss(worker));
+    return worker->predictions ? gp_worker_gather_predictions(worker) : GP_OK;
 }
 
-static gp_status download_output(gp_worker *worker) {
-    const gp_engine *engine = worker->engine;
-    const gp_stage_value *output = &gp_stage_find_size(worker->stage, gp_worker_share(worker)->sizes[0])->output;
-    gp_tensor *to = engine->command.outputs;
+gp_status gp_worker_download_output(gp_worker *worker, int64_t samples, float *to) {
+    const gp_stage_value *output = &gp_stage_find_size(worker->stage, samples)->output;
     size_t count = (size_t)gp_shape_elements(output->type.shape), bytes = gp_type_bytes(output->type);
     if (bytes > worker->host_bytes) {
         void *grown = gp_grow_array(worker->host, 0, 1, bytes);
@@ -394,11 +395,12 @@ static gp_status download_output(gp_worker *worker) {
         worker->host_bytes = bytes;
     }
     worker->device->class->download(worker->device, worker->host, worker->regions[GP_REGION_OUTPUT], output->type);
-    gp_convert(to->data, GP_F32, worker->host, output->type.dtype, count);
+    gp_convert(to, GP_F32, worker->host, output->type.dtype, count);
     return GP_OK;
 }
 
 gp_status gp_worker_forward(gp_worker *worker) {
     GP_TRY(run_all_inference(worker, GP_STAGE_OUTPUT));
-    return worker->stage->is_last && worker->replica == 0 ? download_output(worker) : GP_OK;
+    if (!worker->stage->is_last || worker->replica != 0) return GP_OK;
+    return gp_worker_download_output(worker, gp_worker_share(worker)->sizes[0], worker->engine->command.outputs->data);
 }
