@@ -41,8 +41,10 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest",
                                       session->config.settings.train.batch);
     eval_result result = {.tokens = tokens - 1};
+    gp_evaluation found = {0};
     if (status == GP_OK)
-        status = gp_trainer_evaluate_split(session->trainer, session->dataset, (gp_split)split, 0, &result.loss);
+        status = gp_trainer_evaluate_split(session->trainer, session->dataset, (gp_split)split, 0, &found);
+    result.loss = found.loss;
     if (status == GP_OK && !isfinite(result.loss))
         status = gp_error(GP_DIVERGED, "the loss is %s: the weights have diverged (see gpipe inspect %s)",
                           isnan(result.loss) ? "NaN" : "infinite", arguments->words[0]);

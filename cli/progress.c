@@ -62,7 +62,7 @@ static void line_of(const cli_progress *progress, const gp_step_metrics *metrics
              cli_duration(remaining, left, sizeof left));
 }
 
-void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation) {
+void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, const gp_evaluation *validation) {
     double time = cli_now();
     char line[256];
     measure(progress, metrics);
@@ -70,14 +70,18 @@ void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, b
     if (!metrics->finite && progress->skips)
         cli_message(GP_LOG_WARNING, "step %lld: not finite, no update is made: %s", (long long)metrics->step,
                     metrics->fault);
-    if (has_validation) {
-        cli_message(GP_LOG_INFO, "%s  validation loss %.4f", line, validation);
+    if (validation) {
+        char accuracy[40] = "";
+        if (validation->samples > 0)
+            snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%",
+                     100.0 * (double)validation->top1 / (double)validation->samples);
+        cli_message(GP_LOG_INFO, "%s  validation loss %.4f%s", line, validation->loss, accuracy);
     } else if (!cli_live_possible() && time - progress->last_line >= line_every) {
         cli_message(GP_LOG_INFO, "%s", line);
     } else if (cli_message_shows(GP_LOG_DEBUG)) {
         cli_message(GP_LOG_DEBUG, "%s", line);
     }
-    if (has_validation || time - progress->last_line >= line_every) progress->last_line = time;
+    if (validation || time - progress->last_line >= line_every) progress->last_line = time;
     if (!cli_live_possible() || time - progress->last_drawn < redraw_every) return;
     progress->last_drawn = time;
     cli_live(line);

@@ -15,7 +15,8 @@ typedef struct cli_progress {
 } cli_progress;
 
 void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan);
-void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, bool has_validation, double validation);
+/* validation: NULL when there was no evaluation after this step. */
+void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, const gp_evaluation *validation);
 /* Takes the live line away. */
 void cli_progress_end(void);
 

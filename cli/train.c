@@ -32,8 +32,8 @@ static void listen_to_signals(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-static bool on_step(void *user, const gp_step_metrics *metrics, bool has_validation, double validation) {
-    cli_progress_step(user, metrics, has_validation, validation);
+static bool on_step(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation) {
+    cli_progress_step(user, metrics, validation);
     return asked_by == 0;
 }
 
@@ -81,27 +81,33 @@ static gp_status show_plan(const cli_session *session) {
 
 /* ---- the result ---- */
 
-static gp_status print_json(const cli_session *session, double validation) {
+static gp_status print_json(const cli_session *session, const gp_evaluation *validation) {
     char *text = NULL;
     gp_status status = gp_trainer_report_format(session->trainer, true, &text);
     if (status != GP_OK) return status;
     json_t *report = json_loads(text, 0, NULL);
     gp_text_free(text);
-    json_t *result = json_pack("{s:s, s:I, s:o, s:o}", "out", session->config.settings.train.out, "steps",
-                               (json_int_t)gp_trainer_step_count(session->trainer), "validation_loss",
-                               isfinite(validation) ? json_real(validation) : json_null(), "report", report);
+    json_t *result =
+        json_pack("{s:s, s:I, s:o, s:o}", "out", session->config.settings.train.out, "steps",
+                  (json_int_t)gp_trainer_step_count(session->trainer), "validation_loss",
+                  isfinite(validation->loss) ? json_real(validation->loss) : json_null(), "report", report);
     bool written = result && json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
     json_decref(result);
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
 }
 
-static gp_status print_table(const cli_session *session, double validation) {
+static gp_status print_table(const cli_session *session, const gp_evaluation *validation) {
     char *text = NULL;
     gp_status status = gp_trainer_report_format(session->trainer, false, &text);
     if (status != GP_OK) return status;
-    if (isfinite(validation))
-        printf("validation loss %.4f after %lld steps\n\n", validation,
+    if (isfinite(validation->loss))
+        printf("validation loss %.4f after %lld steps\n", validation->loss,
                (long long)gp_trainer_step_count(session->trainer));
+    if (isfinite(validation->loss) && validation->samples > 0)
+        printf("accuracy %.2f%%, among the first five %.2f%%, of %lld\n",
+               100.0 * (double)validation->top1 / (double)validation->samples,
+               100.0 * (double)validation->top5 / (double)validation->samples, (long long)validation->samples);
+    if (isfinite(validation->loss)) puts("");
     return cli_print_text(text);
 }
 
@@ -128,7 +134,7 @@ static gp_status create_trainer(cli_session *session) {
     return cli_config_within(&session->config, "train.init_from", status);
 }
 
-static gp_status train(cli_session *session, double *validation) {
+static gp_status train(cli_session *session, gp_evaluation *validation) {
     cli_progress progress;
     gp_run_options run;
     cli_config_run(&session->config, &run);
@@ -150,7 +156,7 @@ static int run(const cli_arguments *arguments) {
     cli_session session;
     FILE *log = NULL;
     bool made = false, started = false;
-    double validation = NAN;
+    gp_evaluation validation = {.loss = NAN};
     gp_status status = prepare(&session, arguments, &made);
     if (status == GP_OK) {
         describe_machine(&session.config);
@@ -169,7 +175,7 @@ static int run(const cli_arguments *arguments) {
     if (status == GP_OK) {
         cli_message(GP_LOG_INFO, "the run is in %s", session.config.settings.train.out);
         status =
-            cli_given_flag(arguments, "json") ? print_json(&session, validation) : print_table(&session, validation);
+            cli_given_flag(arguments, "json") ? print_json(&session, &validation) : print_table(&session, &validation);
     }
     int result = finish(status);
     cli_message_log(NULL);

@@ -200,10 +200,27 @@ GP_API gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *input
  * the caller's, f32, of the output's shape with the samples in front. */
 GP_API gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_tensor *outputs);
 
-/* Mean loss over a split of a data set (`most` > 0: over at most that many windows). Errors: GP_INVALID for a split
- * without a window. */
+/* What an evaluation of a split found. For a classifier (a model whose output is a number for each class and whose
+ * target is a label) also how often it is right. */
+typedef struct gp_evaluation {
+    size_t size;        /* sizeof, or 0: set it before the call */
+    double loss;        /* mean */
+    double weight;      /* what the sum of the loss was divided by: tokens that count, or samples */
+    int64_t classes;    /* of a classifier; else 0, as all that follows */
+    int64_t samples;    /* with a label */
+    int64_t top1, top5; /* samples whose label has the largest output, or one of the five largest */
+    /* Set before the call, for a classifier: the caller's array of classes * classes counts, or NULL. Row: the label;
+     * column: the prediction. Counts are added. */
+    int64_t *confusion;
+} gp_evaluation;
+
+/* Classes that a model tells apart; 0: it is no classifier. */
+GP_API int64_t gp_model_class_count(const gp_model *model);
+
+/* Evaluates a split of a data set (`most` > 0: at most that many windows of it), `evaluation` NULL: for nothing.
+ * Errors: GP_INVALID for a split without a window. */
 GP_API gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
-                                           double *loss);
+                                           gp_evaluation *evaluation);
 
 typedef struct gp_generate_options {
     size_t size;        /* sizeof, or 0 */
@@ -227,7 +244,8 @@ GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt,
 GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
 GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
 /* Writes a checkpoint (gpipe/checkpoint.h) into <run>/checkpoints/step-N, N being the steps made, and waits until it is
- * on the disk. Older ones stay. Errors: GP_INVALID for a trainer without optimizer; GP_IO, also when the disk is full. */
+ * on the disk. Older ones stay. Errors: GP_INVALID for a trainer without optimizer; GP_IO, also when the disk is full.
+ */
 GP_API gp_status gp_trainer_save_checkpoint(gp_trainer *trainer, const char *run);
 /* Goes on from a checkpoint: weights, optimizer state and counters become those of `path`, a folder step-N, or a run
  * directory, whose newest whole checkpoint is taken (those that are damaged are passed over with a warning). Further
@@ -270,17 +288,20 @@ typedef struct gp_run_options {
     bool trace;               /* writes <out>/trace.json: the actions of the last step */
     bool skip_not_finite;     /* true: skip the update; false: stop with GP_DIVERGED */
     uint64_t seed;            /* of the data */
-    /* Called after each step, in the calling thread; has_validation: validation_loss was measured. May be NULL. Returns
-     * false to finish early: a checkpoint is written, the run ends with GP_INTERRUPTED. */
-    bool (*on_step)(void *user, const gp_step_metrics *metrics, bool has_validation, double validation_loss);
+    /* Called after each step, in the calling thread; validation: of an evaluation after this step, NULL: there was
+     * none. May be NULL. Returns false to finish early: a checkpoint is written, the run ends with GP_INTERRUPTED. */
+    bool (*on_step)(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation);
     void *user;
-    /* Asked during evaluations, in the calling thread, so that nobody waits for the end of a long one: true ends it, and
-     * the run as if on_step had returned false. The interrupted evaluation is made when the run is resumed. May be NULL.
+    /* Asked during evaluations, in the calling thread, so that nobody waits for the end of a long one: true ends it,
+     * and the run as if on_step had returned false. The interrupted evaluation is made when the run is resumed. May be
+     * NULL.
      */
     bool (*should_stop)(void *user);
-    int64_t keep_every;        /* checkpoints of steps that this number divides stay; 0: none */
-    bool forget_best;          /* true: no checkpoint for a new best validation loss */
-    uint64_t shard_bytes;      /* tensor bytes of a file of a checkpoint; 0: 5 GB */
+    int64_t keep_every;   /* checkpoints of steps that this number divides stay; 0: none */
+    bool forget_best;     /* true: no checkpoint for a new best validation loss */
+    uint64_t shard_bytes; /* tensor bytes of a file of a checkpoint; 0: 5 GB */
+    int64_t patience;     /* the run ends early, with GP_OK, when the validation loss was not better than the best in
+                             the last `patience` evaluations every eval_every steps; 0: never */
     const char *configuration; /* a text for everything that must be the same when the run is resumed: its hash is kept
                                   in checkpoints and compared; NULL: nothing is compared */
 } gp_run_options;
@@ -289,9 +310,9 @@ typedef struct gp_run_options {
  * <out>/report.json and checkpoints <out>/checkpoints/step-N with the links latest and best. Those on the way are
  * written while training goes on when pipeline.snapshot made room for the copy; failing to write one is a warning, and
  * an error only at the end. After gp_trainer_resume the run goes on: metrics.jsonl keeps the lines up to its step.
- * validation (may be NULL): the last validation loss, NaN when there was none. `options` may be NULL. */
+ * validation (may be NULL): the last evaluation; its loss is NaN when there was none. `options` may be NULL. */
 GP_API gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
-                                double *validation);
+                                gp_evaluation *validation);
 
 #ifdef __cplusplus
 }

@@ -24,3 +24,11 @@ gp_status gp_options_read(void *known, size_t known_bytes, const void *options, 
     memcpy(known, &known_bytes, sizeof known_bytes);
     return GP_OK;
 }
+
+void gp_options_write(void *result, const void *known, size_t known_bytes) {
+    size_t size;
+    memcpy(&size, result, sizeof size);
+    size_t room = size == 0 || size > known_bytes ? known_bytes : size;
+    if (room > sizeof size)
+        memcpy((char *)result + sizeof size, (const char *)known + sizeof size, room - sizeof size);
+}

@@ -12,5 +12,8 @@
  * `known`. Errors: GP_INVALID for a size that no version has, and for a longer struct in which fields are set that this
  * library does not know. `name` is the struct's, for the message. */
 gp_status gp_options_read(void *known, size_t known_bytes, const void *options, const char *name);
+/* The way back, for results: copies as much of `known` as the caller's struct has room for, by its size (0 stands for
+ * known_bytes), which stays. */
+void gp_options_write(void *result, const void *known, size_t known_bytes);
 
 #endif

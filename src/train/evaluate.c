@@ -1,4 +1,5 @@
 /* Evaluation through the same stages as training, without dropout. */
+#include "base/options.h"
 #include "base/status.h"
 #include "train/trainer.h"
 
@@ -17,26 +18,53 @@ gp_status gp_trainer_forward(gp_trainer *trainer, const gp_tensor *inputs, gp_te
     return gp_engine_forward(trainer->engine, inputs, outputs);
 }
 
+int64_t gp_model_class_count(const gp_model *model) {
+    return gp_model_classes(model);
+}
+
+/* ---- a whole split ---- */
+
+static void count_predictions(const gp_trainer *trainer, int64_t samples, gp_evaluation *sum) {
+    for (int64_t s = 0; s < samples; s++) {
+        const gp_prediction *found = gp_engine_prediction(trainer->engine, s);
+        if (found->label < 0) continue;
+        sum->samples++;
+        sum->top1 += found->rank < 1;
+        sum->top5 += found->rank < 5;
+        if (sum->confusion) sum->confusion[found->label * sum->classes + found->predicted]++;
+    }
+}
+
+static gp_status evaluate_windows(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t first,
+                                  gp_batch *batch, gp_evaluation *sum) {
+    int64_t samples = batch->inputs.type.shape.dims[0];
+    if (trainer->should_stop && trainer->should_stop(trainer->user))
+        return gp_error(GP_INTERRUPTED, "the evaluation was interrupted");
+    GP_TRY(gp_dataset_window(dataset, split, first, samples, batch));
+    GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &sum->loss, &sum->weight));
+    if (sum->classes > 0) count_predictions(trainer, samples, sum);
+    return GP_OK;
+}
+
 gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
-                                    double *loss) {
+                                    gp_evaluation *evaluation) {
     int64_t windows = gp_dataset_windows(dataset, split), batch_size = trainer->layout.engine.batch;
-    double sum = 0, weight = 0;
+    gp_evaluation sum;
     gp_batch batch;
     gp_status status = GP_OK;
+    GP_TRY(gp_options_read(&sum, sizeof sum, evaluation, "gp_evaluation"));
+    sum = (gp_evaluation){.size = sum.size, .confusion = sum.confusion};
+    sum.classes = gp_model_classes(trainer->model);
     if (most > 0 && most < windows) windows = most;
     if (windows < 1) return gp_error(GP_INVALID, "the split has no window to evaluate on");
     if (batch_size > windows) batch_size = windows;
     GP_TRY(gp_batch_create(&batch, dataset, batch_size));
     for (int64_t first = 0; status == GP_OK && first < windows; first += batch_size) {
-        int64_t count = windows - first < batch_size ? windows - first : batch_size;
-        gp_batch_resize(&batch, count);
-        if (trainer->should_stop && trainer->should_stop(trainer->user))
-            status = gp_error(GP_INTERRUPTED, "the evaluation was interrupted");
-        if (status == GP_OK) status = gp_dataset_window(dataset, split, first, count, &batch);
-        if (status == GP_OK)
-            status = gp_trainer_evaluate(trainer, &batch.inputs, &batch.targets, &batch.weights, &sum, &weight);
+        gp_batch_resize(&batch, windows - first < batch_size ? windows - first : batch_size);
+        status = evaluate_windows(trainer, dataset, split, first, &batch, &sum);
     }
     gp_batch_destroy(&batch);
-    if (status == GP_OK) *loss = weight > 0 ? sum / weight : 0;
+    sum.loss = sum.weight > 0 ? sum.loss / sum.weight : 0;
+    if (status == GP_OK && evaluation) gp_options_write(evaluation, &sum, sizeof sum);
     return status;
 }

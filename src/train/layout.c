@@ -50,6 +50,7 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
         .precision = pipeline->precision,
         .device = pipeline->device,
         .inference = optimizer == NULL,
+        .predictions = gp_model_classes(model) > 0,
         .loss_weights = pipeline->loss_weights,
         .optimizer = optimizer ? gp_optimizer_update_kind(optimizer) : GP_UPDATE_SGD,
         .momentum = optimizer ? optimizer->momentum : 0,

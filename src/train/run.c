@@ -23,10 +23,11 @@ typedef struct run_state {
     gp_saver *saver;
     gp_batch batch;
     int64_t steps;
-    double validation;
-    bool has_validation;
-    bool is_best; /* the evaluation of this step is the best so far */
-    bool more;    /* nobody wants to finish early */
+    gp_evaluation validation; /* the last one; its loss is NaN when there was none */
+    bool has_validation;      /* one after this step */
+    bool is_best;             /* the evaluation of this step is the best so far */
+    bool more;                /* nobody wants to finish early */
+    bool stale;               /* patience is at its end */
 } run_state;
 
 /* ---- evaluation ---- */
@@ -42,6 +43,13 @@ static gp_status evaluate_shown(run_state *run, int64_t windows) {
     return status;
 }
 
+/* Steps decide, not a counter, so that a resumed run stops where an uninterrupted one does. */
+static bool is_stale(const run_state *run) {
+    const gp_run_options *options = run->options;
+    if (options->patience < 1 || options->eval_every < 1 || run->trainer->best_step < 0) return false;
+    return (run->trainer->step - run->trainer->best_step) / options->eval_every >= options->patience;
+}
+
 /* Interrupted, it is left for the run that goes on from the checkpoint. */
 static gp_status evaluate(run_state *run, bool last) {
     gp_trainer *trainer = run->trainer;
@@ -52,11 +60,12 @@ static gp_status evaluate(run_state *run, bool last) {
     if (trainer->evaluation_pending) run->more = false;
     if (status != GP_OK) return trainer->evaluation_pending ? GP_OK : status;
     run->has_validation = true;
-    run->is_best = run->validation < trainer->best;
+    run->is_best = run->validation.loss < trainer->best;
     if (run->is_best) {
-        trainer->best = run->validation;
+        trainer->best = run->validation.loss;
         trainer->best_step = trainer->step;
     }
+    run->stale = is_stale(run);
     return GP_OK;
 }
 
@@ -106,12 +115,13 @@ static gp_status one_step(run_state *run, int64_t index) {
     run->has_validation = run->is_best = false;
     if (finite == GP_OK && (last || (every > 0 && metrics.step % every == 0))) GP_TRY(evaluate(run, last));
     if (run->directory)
-        GP_TRY(gp_run_directory_metrics(run->directory, &metrics, run->has_validation, run->validation));
+        GP_TRY(gp_run_directory_metrics(run->directory, &metrics, run->has_validation ? &run->validation : NULL));
     if (run->options->on_step)
         run->more =
-            run->options->on_step(run->options->user, &metrics, run->has_validation, run->validation) && run->more;
+            run->options->on_step(run->options->user, &metrics, run->has_validation ? &run->validation : NULL) &&
+            run->more;
     if (finite != GP_OK) return check_finite(run, &metrics);
-    return save(run, last || !run->more);
+    return save(run, last || run->stale || !run->more);
 }
 
 /* What was being written is whole, and from before. */
@@ -124,9 +134,12 @@ static gp_status finish_diverged(run_state *run) {
 
 static gp_status loop(run_state *run) {
     gp_status status = GP_OK;
-    for (int64_t index = run->trainer->step; status == GP_OK && run->more && index < run->steps; index++)
+    for (int64_t index = run->trainer->step; status == GP_OK && run->more && !run->stale && index < run->steps; index++)
         status = one_step(run, index);
     if (status == GP_DIVERGED) return finish_diverged(run);
+    if (status == GP_OK && run->stale && run->trainer->step < run->steps)
+        gp_log(GP_LOG_INFO, "step %" PRId64 ": no better validation loss than at step %" PRId64 ": the run ends early",
+               run->trainer->step, run->trainer->best_step);
     GP_TRY(status);
     if (run->directory) GP_TRY(gp_run_directory_report(run->directory, run->trainer, run->options->trace));
     return run->more ? GP_OK
@@ -161,7 +174,7 @@ static gp_status catch_up(run_state *run) {
     run->is_best = false;
     GP_TRY(evaluate(run, trainer->step >= run->steps));
     if (!run->has_validation) return GP_OK;
-    GP_TRY(gp_run_directory_amend(run->directory, run->validation));
+    GP_TRY(gp_run_directory_amend(run->directory, &run->validation));
     return run->is_best && !run->options->forget_best ? write_checkpoint(run, true) : GP_OK;
 }
 
@@ -192,10 +205,11 @@ static gp_status run_all(run_state *run) {
 }
 
 gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const gp_run_options *options,
-                         double *validation) {
+                         gp_evaluation *validation) {
     gp_run_options known;
     GP_TRY(gp_options_read(&known, sizeof known, options, "gp_run_options"));
-    run_state run = {.trainer = trainer, .dataset = dataset, .options = &known, .validation = NAN, .more = true};
+    run_state run = {
+        .trainer = trainer, .dataset = dataset, .options = &known, .validation = {.loss = NAN}, .more = true};
     run.steps = known.steps > 0 ? known.steps : 1000;
     trainer->should_stop = known.should_stop;
     trainer->user = known.user;
@@ -204,6 +218,7 @@ gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const g
     gp_batch_destroy(&run.batch);
     gp_saver_destroy(run.saver);
     gp_run_directory_close(run.directory);
-    if (validation) *validation = run.validation;
+    run.validation.confusion = NULL;
+    if (validation) gp_options_write(validation, &run.validation, sizeof run.validation);
     return status;
 }

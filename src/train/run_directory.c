@@ -102,24 +102,32 @@ static gp_status write_line(gp_run_directory *directory, json_t *line) {
     return written ? GP_OK : metrics_error(directory);
 }
 
-gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics, bool has_validation,
-                                   double validation_loss) {
+static void add_validation(json_t *line, const gp_evaluation *validation) {
+    double samples = (double)validation->samples;
+    json_object_set_new(line, "val_loss", number(validation->loss));
+    if (validation->samples < 1) return;
+    json_object_set_new(line, "val_accuracy", json_real((double)validation->top1 / samples));
+    if (validation->classes > 5) json_object_set_new(line, "val_top5", json_real((double)validation->top5 / samples));
+}
+
+gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics,
+                                   const gp_evaluation *validation) {
     double per_second = metrics->seconds > 0 ? (double)metrics->tokens / metrics->seconds : 0;
     json_t *line = json_pack("{s:I, s:o, s:f, s:o, s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)metrics->step, "loss",
                              number(metrics->loss), "lr", metrics->lr, "grad_norm", number(metrics->gradient_norm),
                              "examples", (json_int_t)metrics->examples, "tokens", (json_int_t)metrics->tokens,
                              "seconds", metrics->seconds, "tokens_per_second", per_second, "bubble", metrics->bubble);
-    if (line && has_validation) json_object_set_new(line, "val_loss", number(validation_loss));
+    if (line && validation) add_validation(line, validation);
     if (line && !metrics->finite) json_object_set_new(line, "fault", json_string(metrics->fault));
     return write_line(directory, line);
 }
 
-gp_status gp_run_directory_amend(gp_run_directory *directory, double validation_loss) {
+gp_status gp_run_directory_amend(gp_run_directory *directory, const gp_evaluation *validation) {
     FILE *file = directory->metrics;
     if (directory->last < 0) return GP_OK; /* the line was lost with the machine's power */
     if (fseek(file, directory->last, SEEK_SET) != 0) return metrics_error(directory);
     json_t *line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL);
-    if (line) json_object_set_new(line, "val_loss", number(validation_loss));
+    if (line) add_validation(line, validation);
     if (fseek(file, directory->last, SEEK_SET) != 0 || ftruncate(fileno(file), directory->last) != 0) {
         json_decref(line);
         return metrics_error(directory);

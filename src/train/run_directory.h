@@ -12,10 +12,10 @@ gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, 
 void gp_run_directory_close(gp_run_directory *directory); /* accepts NULL */
 
 /* One line of metrics.jsonl. */
-gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics, bool has_validation,
-                                   double validation_loss);
-/* Adds the validation loss to the last line, which a run wrote that was interrupted before its evaluation. */
-gp_status gp_run_directory_amend(gp_run_directory *directory, double validation_loss);
+gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics,
+                                   const gp_evaluation *validation /* NULL: none after this step */);
+/* Adds an evaluation to the last line, which a run wrote that was interrupted before its evaluation. */
+gp_status gp_run_directory_amend(gp_run_directory *directory, const gp_evaluation *validation);
 /* The descriptor of metrics.jsonl. */
 int gp_run_directory_descriptor(const gp_run_directory *directory);
 /* report.json, and trace.json when wanted. */

@@ -70,6 +70,28 @@ static void test_newer_caller(void **state) {
     assert_non_null(strstr(gp_error_message(), "gp_things is 32 bytes long with fields set that this library"));
 }
 
+static void test_results(void **state) {
+    (void)state;
+    const current known = {sizeof known, 7, 0.5};
+    current same = {0};
+    gp_options_write(&same, &known, sizeof known);
+    assert_int_equal(same.size, 0); /* the caller's */
+    assert_int_equal(same.steps, 7);
+    assert_true(same.rate == 0.5);
+    struct {
+        older result;
+        unsigned char behind[sizeof(current)];
+    } old = {{sizeof(older), 0}, {0}};
+    gp_options_write(&old.result, &known, sizeof known);
+    assert_int_equal(old.result.steps, 7);
+    for (size_t i = 0; i < sizeof old.behind; i++)
+        assert_int_equal(old.behind[i], 0);
+    newer longer = {sizeof longer, 0, 0, 3};
+    gp_options_write(&longer, &known, sizeof known);
+    assert_int_equal(longer.steps, 7);
+    assert_int_equal(longer.size, sizeof longer);
+}
+
 static void test_no_size(void **state) {
     (void)state;
     current known;
@@ -80,7 +102,7 @@ static void test_no_size(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),     cmocka_unit_test(test_same_version), cmocka_unit_test(test_older_caller),
-        cmocka_unit_test(test_newer_caller), cmocka_unit_test(test_no_size),
+        cmocka_unit_test(test_newer_caller), cmocka_unit_test(test_results),      cmocka_unit_test(test_no_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

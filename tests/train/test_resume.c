@@ -18,8 +18,7 @@ enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
 enum { STEPS = 20 };
 
-static bool go_on_until(void *user, const gp_step_metrics *metrics, bool has_validation, double validation) {
-    (void)has_validation;
+static bool go_on_until(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation) {
     (void)validation;
     return metrics->step < *(const int64_t *)user;
 }
@@ -88,9 +87,8 @@ typedef struct interruption {
     int64_t step;
 } interruption;
 
-static bool note_step(void *user, const gp_step_metrics *metrics, bool has_validation, double validation) {
+static bool note_step(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation) {
     interruption *i = user;
-    (void)has_validation;
     (void)validation;
     i->step = metrics->step;
     return true;
