@@ -1,178 +1,106 @@
-/* gpipe inspect: what is in a safetensors file, tensor by tensor. */
-#include <jansson.h>
-#include <math.h>
+/* gpipe inspect: what is in a file of weights, tensor by tensor, and how two of them differ. */
+#include "inspect.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "commands.h"
-#include "gpipe/checkpoint.h"
 #include "message.h"
-#include "session.h"
 
-enum { PIECE = 16384 };
-
-/* Of the elements that are finite, unless said otherwise. */
-typedef struct statistics {
-    double norm, least, most, mean;
-    int64_t nan, infinite;
-} statistics;
-
-static gp_status measure(const gp_safetensors *file, size_t tensor, double *piece, statistics *found) {
-    size_t count = (size_t)gp_shape_elements(gp_safetensors_type(file, tensor).shape);
-    double sum = 0, squares = 0, finite = 0;
-    *found = (statistics){.least = INFINITY, .most = -INFINITY};
-    for (size_t first = 0; first < count; first += PIECE) {
-        size_t here = count - first < PIECE ? count - first : PIECE;
-        gp_status status = gp_safetensors_read(file, tensor, first, here, GP_F64, piece);
-        if (status != GP_OK) return status;
-        for (size_t i = 0; i < here; i++) {
-            double value = piece[i];
-            if (isnan(value)) found->nan++;
-            if (isinf(value)) found->infinite++;
-            if (!isfinite(value)) continue;
-            sum += value;
-            squares += value * value;
-            finite++;
-            if (value < found->least) found->least = value;
-            if (value > found->most) found->most = value;
-        }
-    }
-    found->norm = sqrt(squares);
-    found->mean = finite > 0 ? sum / finite : 0;
-    if (finite == 0) found->least = found->most = 0;
-    return GP_OK;
-}
-
-/* Names and metadata come from a file: nothing in them may move the cursor. */
-static void print_safely(const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        putchar(c < ' ' || c == 127 ? '?' : c);
-    }
-}
-
-static void print_row(const gp_safetensors *file, size_t tensor, const statistics *found) {
-    char type[96];
-    int64_t odd = found->nan + found->infinite;
-    printf("%-24s %12.6g %12.5g %12.5g %12.5g %6lld  ",
-           gp_type_format(gp_safetensors_type(file, tensor), type, sizeof type), found->norm, found->mean, found->least,
-           found->most, (long long)odd);
-    print_safely(gp_safetensors_name(file, tensor));
-    putchar('\n');
-}
-
-static json_t *row_json(const gp_safetensors *file, size_t tensor, const statistics *found) {
-    gp_type type = gp_safetensors_type(file, tensor);
-    json_t *shape = json_array();
-    for (int d = 0; d < type.shape.rank; d++)
-        json_array_append_new(shape, json_integer((json_int_t)type.shape.dims[d]));
-    return json_pack("{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:I, s:I}", "name", gp_safetensors_name(file, tensor),
-                     "dtype", gp_dtype_name(type.dtype), "shape", shape, "norm", found->norm, "mean", found->mean,
-                     "min", found->least, "max", found->most, "nan", (json_int_t)found->nan, "infinite",
-                     (json_int_t)found->infinite);
-}
-
-static void print_metadata(const gp_safetensors *file) {
-    for (size_t i = 0; i < gp_safetensors_metadata_count(file); i++) {
-        gp_safetensors_pair pair = gp_safetensors_metadata(file, i);
-        print_safely(pair.key);
-        fputs(": ", stdout);
-        print_safely(pair.value);
-        putchar('\n');
-    }
-}
-
-static gp_status print_table(const gp_safetensors *file, const char *path, double *piece) {
-    size_t count = gp_safetensors_count(file), bytes = 0;
-    int64_t elements = 0, odd = 0;
-    char size[16];
-    print_metadata(file);
-    printf("%-24s %12s %12s %12s %12s %6s  %s\n", "type", "norm", "mean", "min", "max", "NaN", "name");
-    for (size_t i = 0; i < count; i++) {
-        statistics found;
-        gp_status status = measure(file, i, piece, &found);
-        if (status != GP_OK) return status;
-        print_row(file, i, &found);
-        elements += gp_shape_elements(gp_safetensors_type(file, i).shape);
-        bytes += gp_type_bytes(gp_safetensors_type(file, i));
-        odd += found.nan + found.infinite;
-    }
-    printf("%s: %zu tensors, %lld elements, %s, %lld not finite\n", path, count, (long long)elements,
-           gp_bytes_format(bytes, size, sizeof size), (long long)odd);
-    return GP_OK;
-}
-
-static gp_status print_json(const gp_safetensors *file, const char *path, double *piece) {
-    json_t *tensors = json_array(), *metadata = json_object();
-    gp_status status = GP_OK;
-    for (size_t i = 0; status == GP_OK && i < gp_safetensors_count(file); i++) {
-        statistics found;
-        status = measure(file, i, piece, &found);
-        if (status == GP_OK) json_array_append_new(tensors, row_json(file, i, &found));
-    }
-    for (size_t i = 0; i < gp_safetensors_metadata_count(file); i++) {
-        gp_safetensors_pair pair = gp_safetensors_metadata(file, i);
-        json_object_set_new(metadata, pair.key, json_string(pair.value));
-    }
-    json_t *object = json_pack("{s:s, s:o, s:o}", "file", path, "metadata", metadata, "tensors", tensors);
-    bool written = status == GP_OK && object &&
-                   json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(object);
-    if (status != GP_OK) return status;
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
-}
-
-/* A folder stands for the weights in it: of a run (the latest), or of a checkpoint. */
-static gp_status resolve(const char *path, char *file, size_t size) {
-    static const char *const places[] = {"", "/checkpoints/latest/model.safetensors", "/model.safetensors"};
+/* Whether there is `name` in a folder; its path goes to `file`. */
+static bool is_in(const char *folder, const char *name, char *file, size_t size) {
     struct stat information;
+    int length = snprintf(file, size, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < size && stat(file, &information) == 0;
+}
+
+/* A folder stands for the weights in it: of a run (the latest), of a checkpoint, of transformers. `place` is what is
+ * shown as the file. */
+static gp_status resolve(const char *path, char *place, size_t size) {
+    static const char *const names[] = {"checkpoints/latest", "model.safetensors", "model.safetensors.index.json"};
+    struct stat information;
+    char folder[4096];
+    snprintf(place, size, "%s", path);
     if (stat(path, &information) != 0) return gp_error(GP_INVALID, "%s: there is no such file", path);
-    for (size_t i = S_ISDIR(information.st_mode) ? 1 : 0; i < sizeof places / sizeof *places; i++) {
-        int length = snprintf(file, size, "%s%s", path, places[i]);
-        if (length > 0 && (size_t)length < size && stat(file, &information) == 0 && S_ISREG(information.st_mode))
-            return GP_OK;
+    if (!S_ISDIR(information.st_mode)) return GP_OK;
+    snprintf(folder, sizeof folder, "%s", path);
+    if (is_in(folder, names[0], place, size)) snprintf(folder, sizeof folder, "%s", place);
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++) {
+        if (is_in(folder, names[i], place, size)) return GP_OK;
     }
-    return gp_error(GP_INVALID, "%s holds no weights: a safetensors file, a run directory or a checkpoint is accepted",
+    return gp_error(GP_INVALID,
+                    "%s holds no weights: a safetensors file or an index of shards, a folder with model.safetensors, a "
+                    "checkpoint of llm.c or a run directory is accepted",
                     path);
 }
 
+/* What the checkpoint around a file says about itself: nothing, where there is none. */
+static bool read_state(const char *place, gp_checkpoint_state *state) {
+    char folder[4096], file[4200];
+    const char *slash = strrchr(place, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - place) : 1, slash ? place : ".");
+    return is_in(folder, "state.json", file, sizeof file) && gp_checkpoint_read_state(folder, state) == GP_OK;
+}
+
 static gp_status inspect(const char *path, bool json) {
-    gp_safetensors *file = NULL;
+    gp_shards *file = NULL;
+    gp_checkpoint_state state;
     char place[4096];
     gp_status status = resolve(path, place, sizeof place);
-    if (status == GP_OK) status = gp_safetensors_open(&file, place);
-    if (status != GP_OK) return status;
-    double *piece = malloc(PIECE * sizeof *piece);
-    if (!piece) {
-        status = gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
-    } else {
-        status = json ? print_json(file, place, piece) : print_table(file, place, piece);
-    }
-    free(piece);
-    gp_safetensors_close(file);
+    if (status == GP_OK) status = gp_shards_open(&file, place);
+    if (status == GP_OK) status = cli_inspect_tensors(file, place, read_state(place, &state) ? &state : NULL, json);
+    gp_shards_close(file);
+    return status;
+}
+
+static gp_status diff(const char *path_a, const char *path_b, bool json, bool *differ) {
+    gp_shards *a = NULL, *b = NULL;
+    char place_a[4096], place_b[4096];
+    gp_status status = resolve(path_a, place_a, sizeof place_a);
+    if (status == GP_OK) status = resolve(path_b, place_b, sizeof place_b);
+    if (status == GP_OK) status = gp_shards_open(&a, place_a);
+    if (status == GP_OK) status = gp_shards_open(&b, place_b);
+    if (status == GP_OK) status = cli_inspect_diff(a, b, place_a, place_b, json, differ);
+    gp_shards_close(a);
+    gp_shards_close(b);
     return status;
 }
 
 static int run(const cli_arguments *arguments) {
-    gp_status status = inspect(arguments->words[0], cli_given_flag(arguments, "json"));
-    return status == GP_OK ? 0 : cli_fail(status);
+    bool two = cli_given_flag(arguments, "diff"), json = cli_given_flag(arguments, "json"), differ = false;
+    const char **words = arguments->words;
+    gp_status status;
+    if (two && arguments->word_count < 2) {
+        status = gp_error(GP_INVALID, "inspect: --diff needs two files");
+    } else if (!two && arguments->word_count > 1) {
+        status = gp_error(GP_INVALID, "inspect: two files are given: --diff compares them");
+    } else {
+        status = two ? diff(words[0], words[1], json, &differ) : inspect(words[0], json);
+    }
+    if (status != GP_OK) return cli_fail(status);
+    return differ ? 1 : 0;
 }
 
-static const cli_option options[] = {CLI_OPTION_JSON};
+static const cli_option options[] = {
+    {"diff", 0, NULL, CLI_NO_VALUE, "compare two files; the status is 1 when they differ"},
+    CLI_OPTION_JSON,
+};
 
 const cli_command cli_inspect = {
     .name = "inspect",
-    .arguments = "FILE|DIR",
+    .arguments = "FILE|DIR...",
     .least = 1,
-    .most = 1,
+    .most = 2,
     .kind = CLI_FILE,
-    .summary = "what is in a safetensors file",
-    .description = "Prints the tensors of a safetensors file (of a run directory: its latest weights): type, norm, "
-                   "mean, smallest and "
-                   "largest element, how many are NaN or infinite; and the file's metadata. A broken file is refused "
-                   "with a sentence.",
+    .summary = "what is in a file of weights, or how two of them differ",
+    .description =
+        "Prints the tensors of a safetensors file, of shards with an index, of a checkpoint of llm.c, or of a folder "
+        "(of a run directory: its latest weights): type, norm, mean, smallest and largest element, how many are NaN or "
+        "infinite; the file's metadata; and of a checkpoint where its training stands. A broken file is refused with a "
+        "sentence. With --diff and two files: for every tensor that is not the same bit for bit the largest "
+        "difference, "
+        "the norm of the differences by the norm of the first, and how many elements differ.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

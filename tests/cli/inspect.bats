@@ -58,3 +58,67 @@ write_file() {
     write_file '{"a":' ''
     refused 2 "x.safetensors" inspect x.safetensors
 }
+
+@test "the same and the different, tensor by tensor" {
+    gpipe train run.yaml
+    ended 0
+    gpipe train run.yaml --out twin
+    ended 0
+    gpipe inspect --diff out twin
+    ended 0
+    says "tensors are the same, 0 differ, 0 have other types, 0 and 0 are in one only"
+    gpipe train run.yaml --set train.seed=1 --out third
+    gpipe inspect --diff out third
+    ended 1
+    says "layers.1.attention.qkv.weight"
+    says "0 tensors are the same, 28 differ"
+    gpipe inspect --diff out third --json
+    ended 1
+    says '"same": false'
+    says '"verdict": "different"'
+    gpipe train run.yaml --set model.width=32 --set model.bias=false --out fourth
+    gpipe inspect --diff out fourth
+    ended 1
+    says "f32[16,16]               f32[16,32] in the second  layers.0.position.weight"
+    says "f32[16]                  only in the first  layers.1.norm1.bias"
+    gpipe inspect --diff fourth out
+    says "only in the second  layers.1.norm1.bias"
+    refused 2 "inspect: --diff needs two files" inspect --diff out
+    refused 2 "inspect: two files are given: --diff compares them" inspect out twin
+    refused 2 "none: there is no such file" inspect --diff out none
+}
+
+@test "differences in numbers, NaN beside NaN" {
+    write_file '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' '\0\0\200\77\0\0\300\177'
+    mv x.safetensors one.safetensors
+    write_file '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' '\0\0\0\100\0\0\300\177'
+    gpipe inspect --diff one.safetensors x.safetensors --json
+    ended 1
+    says '"largest": 1.0'
+    says '"relative": 1.0'
+    says '"elements": 1'
+}
+
+@test "shards, folders of transformers, names in the order of counting" {
+    gpipe train run.yaml --set model.layers=10
+    ended 0
+    gpipe export out --out hf
+    gpipe inspect hf --json
+    ended 0
+    says '"kind": "safetensors"'
+    says '"format": "pt"'
+    mv hf/model.safetensors hf/model-00001-of-00001.safetensors
+    gpipe inspect hf/model-00001-of-00001.safetensors --json
+    grep -o '"name": "[^"]*"' <<<"$stdout" | sed 's/"name": //; s/$/: "model-00001-of-00001.safetensors"/' >names
+    echo "{\"weight_map\": {$(paste -sd, names)}}" >hf/model.safetensors.index.json
+    gpipe inspect hf
+    ended 0
+    says "hf/model.safetensors.index.json (safetensors): 124 tensors"
+    [ "$(grep -n 'h.2.ln_1.bias' <<<"$stdout" | cut -d: -f1)" -lt "$(grep -n 'h.9.ln_1.bias' <<<"$stdout" | cut -d: -f1)" ] || fail "order"
+    gpipe inspect out
+    [ "$(grep -n 'layers.2.norm1.bias' <<<"$stdout" | cut -d: -f1)" -lt "$(grep -n 'layers.10.norm1.bias' <<<"$stdout" | cut -d: -f1)" ] || fail "order"
+    gpipe import hf --out back
+    ended 0
+    gpipe inspect --diff out back
+    ended 0
+}
