@@ -156,8 +156,9 @@ typedef struct gp_text_options {
 /* A dataset for language models: a sample is a window of `context` tokens, its target the same window one token later.
  *
  * The files are mapped, not loaded, so a corpus may be larger than memory. Bytes, and characters of a corpus that is
- * all ASCII, are looked up in the map itself; for any other corpus the ids are written once to an unnamed temporary
- * file in $TMPDIR, or /var/tmp (2 bytes a token, or 4), which is mapped in turn. The first floor(tokens * (1 -
+ * all ASCII, are looked up in the map itself; for any other corpus the ids are written once (bpe and wordpiece: by all
+ * cores, each file a text of its own) to an unnamed temporary file in $TMPDIR, or /var/tmp (2 bytes a token, or 4),
+ * which is mapped in turn. The first floor(tokens * (1 -
  * validation)) tokens are for training, the others for validation.
  *
  * Errors: GP_INVALID with a sentence for a missing file, a pattern without a match, an empty corpus, a binary file (NUL
@@ -180,6 +181,28 @@ typedef struct gp_random_options {
 GP_API gp_status gp_dataset_create_random(gp_dataset **dataset, const gp_random_options *options);
 GP_API void gp_dataset_destroy(gp_dataset *dataset);
 
+typedef struct gp_token_options {
+    size_t size;                   /* sizeof, or 0 */
+    const char *tokens;            /* a path, or a glob pattern whose files are sorted by name and joined */
+    const char *validation_tokens; /* files of their own for validation; NULL: a share of the others */
+    double validation;             /* share of the tokens, from the end, that is kept for validation: 0 <= share < 1 */
+    const gp_tokenizer *tokenizer; /* that made them; must outlive the dataset; NULL: none is known */
+    int32_t vocabulary; /* ids must be below; 0: the tokenizer's number of tokens, else what the files' headers say */
+    int id_bytes;       /* of files without header: 2 or 4; 0: 2 when the vocabulary is at most 65536 */
+    int64_t context;    /* tokens of a window */
+    gp_sampling sampling;
+    int64_t batch; /* samples of a mini-batch: only sequential sampling needs it */
+} gp_token_options;
+
+/* The same dataset from token files: those of gp_tokenize and of llm.c, which have a header, and bare ids as nanoGPT
+ * writes them (named *.bin). They are mapped. Headers and lengths are checked, and the ids of the first GiB; all others
+ * are checked when they are read, so that no id outside the vocabulary gets out.
+ *
+ * Errors: GP_INVALID with a sentence for a missing file, a pattern without a match, a wrong magic number or version, a
+ * file that was cut off, an id outside the vocabulary (with file and place), a vocabulary that is not known, splits and
+ * options as above; GP_IO; GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_dataset_create_tokens(gp_dataset **dataset, const gp_token_options *options);
+
 /* Tokens with a meaning of their own, as BERT has them: what a sample begins with, what ends each part of it, and what
  * hides a token. Of a tokenizer that knows [CLS], [SEP] and [MASK], those; of any other, numbers right behind its
  * vocabulary, which a model then has to have too. */
@@ -201,6 +224,8 @@ GP_API gp_status gp_dataset_create_masked(gp_dataset **dataset, const gp_text_op
 
 /* The dataset's tokenizer, owned by it unless it was given; NULL for data without one. */
 GP_API const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset);
+/* Of text and tokens: ids are 0 to this number - 1. 0 for other data. */
+GP_API int32_t gp_dataset_vocabulary(const gp_dataset *dataset);
 
 /* Types of one sample, without the leading dimension of the batch: i32[context] and i32[context] for text. */
 GP_API gp_type gp_dataset_input_type(const gp_dataset *dataset);

@@ -14,6 +14,10 @@ const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset) {
     return dataset->tokenizer;
 }
 
+int32_t gp_dataset_vocabulary(const gp_dataset *dataset) {
+    return dataset->vocabulary;
+}
+
 gp_type gp_dataset_input_type(const gp_dataset *dataset) {
     return dataset->input_type;
 }

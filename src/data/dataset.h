@@ -42,6 +42,7 @@ struct gp_dataset {
     gp_type target_type;
     bool weighted;
     const gp_tokenizer *tokenizer; /* NULL: none */
+    int32_t vocabulary;            /* of text: ids are below; else 0 */
 };
 
 /* The public functions gp_dataset_sample and gp_dataset_window in one. */
