@@ -253,6 +253,11 @@ static gp_status check_optimizer(cli_config *config) {
     return GP_OK;
 }
 
+static void default_tokenizer(cli_config *config) {
+    cli_settings *s = &config->settings;
+    if (!s->data.tokenizer && s->data.text) s->data.tokenizer = "char";
+}
+
 /* runs/NAME for a configuration NAME.yaml. */
 static gp_status default_out(cli_config *config, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
@@ -309,6 +314,7 @@ static gp_status finish(cli_config *config, const char *path, const cli_config_o
     if (status == GP_OK) status = check_required(config);
     if (status == GP_OK) status = check_masked(config);
     if (status == GP_OK) status = check_optimizer(config);
+    if (status == GP_OK) default_tokenizer(config);
     if (status == GP_OK) status = check_stages(config);
     if (status == GP_OK && !options->any_schedule) status = read_schedule(config);
     if (status == GP_OK) status = check_schedule(config);

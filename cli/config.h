@@ -33,8 +33,8 @@ typedef struct cli_settings {
     } model;
     struct {
         bool random;
-        const char *text;
-        int tokenizer, sampling;
+        const char *text, *tokens, *validation_tokens, *tokenizer;
+        int token_type, sampling;
         double validation, masked;
     } data;
     struct {
@@ -110,13 +110,19 @@ void cli_config_run(const cli_config *config, gp_run_options *options);
 
 /* Tokens of a window: what the data set is asked for. */
 int64_t cli_config_context(const cli_config *config);
-/* The tokenizer (NULL: `given` is one already, or there is none to make) and the data of a run. `tokenizer` may be
- * NULL: it is made from the text. Errors name the key. The caller destroys the data set, then the tokenizer. */
+/* The tokenizer that data.tokenizer names; NULL when it is made from the text (char), or there is none (token files).
+ * The caller destroys it. */
+gp_status cli_config_tokenizer(const cli_config *config, gp_tokenizer **tokenizer);
+/* Whether data.tokenizer is a word (char, byte) and not a path; NULL is none. */
+bool cli_tokenizer_is_word(const char *text);
+/* The data of a run. `tokenizer` may be NULL: it is made from the text. Errors name the key. The caller destroys the
+ * data set, then the tokenizer. */
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);
 /* Random data for a finished model (data.random). */
 gp_status cli_config_random_data(const cli_config *config, const gp_model *model, gp_dataset **dataset);
-/* Settles the vocabulary (the model's, at least the tokenizer's) and writes it into the settings. */
-gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer);
+/* Settles the vocabulary (the model's, at least the `tokens` of tokenizer or data; 0: not known) and writes it into the
+ * settings. */
+gp_status cli_config_vocabulary(cli_config *config, int64_t tokens);
 /* The options of a model of the zoo: its family is model.name's. Texts are constants. */
 void cli_config_gpt2(const cli_config *config, gp_gpt2_options *options);
 void cli_config_bert(const cli_config *config, gp_bert_options *options);

@@ -1,5 +1,7 @@
-/* The data of a configuration: the corpus, its tokenizer, the vocabulary that the model must have. */
+/* The data of a configuration: text or token files, the tokenizer, the vocabulary that the model must have. */
 #include <string.h>
+
+#include <sys/stat.h>
 
 #include "config.h"
 #include "config_keys.h"
@@ -10,41 +12,110 @@ int64_t cli_config_context(const cli_config *config) {
     return s->model.shape.count > 0 ? s->model.shape.values[s->model.shape.count - 1] : 0;
 }
 
-gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
+bool cli_tokenizer_is_word(const char *text) {
+    return !text || strcmp(text, "char") == 0 || strcmp(text, "byte") == 0;
+}
+
+/* What the library said, with the place of the key in front. */
+static gp_status error_at(const cli_config *config, const char *path, gp_status status) {
+    char message[640];
+    if (status != GP_INVALID) return status;
+    strncpy(message, gp_error_message(), sizeof message - 1);
+    message[sizeof message - 1] = '\0';
+    return cli_config_error(config, path, "data: %s", message);
+}
+
+gp_status cli_config_tokenizer(const cli_config *config, gp_tokenizer **tokenizer) {
+    const char *name = config->settings.data.tokenizer;
+    struct stat information;
+    *tokenizer = NULL;
+    if (!name || strcmp(name, "char") == 0) return GP_OK;
+    if (strcmp(name, "byte") == 0) return gp_tokenizer_create(tokenizer, GP_TOKENIZER_BYTE, NULL);
+    if (stat(name, &information) != 0)
+        return cli_config_error(config, "data.tokenizer",
+                                "data.tokenizer is %s: char, byte, or a folder or file that is there is accepted",
+                                name);
+    return error_at(config, "data.tokenizer", gp_tokenizer_load(tokenizer, name));
+}
+
+static gp_status check_keys(const cli_config *config) {
     const cli_settings *s = &config->settings;
-    *dataset = NULL;
-    if (!s->data.text)
-        return cli_config_error(config, "data", "data.text is missing: the file, or a pattern of files, to learn from");
+    if (!s->data.text && !s->data.tokens)
+        return cli_config_error(
+            config, "data", "data.text is missing: the file, or a pattern of files, to learn from (or data.tokens)");
+    if (s->data.text && s->data.tokens)
+        return cli_config_error(config, "data.tokens", "data.text and data.tokens are both given: one is accepted");
+    if (s->data.validation_tokens && !s->data.tokens)
+        return cli_config_error(config, "data.validation_tokens", "data.validation_tokens is for data.tokens");
+    if (s->data.tokens && s->data.tokenizer && strcmp(s->data.tokenizer, "char") == 0)
+        return cli_config_error(config, "data.tokenizer",
+                                "data.tokenizer char is made from a text, and data.tokens has none");
+    if (s->data.tokens && s->data.masked > 0)
+        return cli_config_error(config, "data.masked", "data.masked is for data.text: token files are not masked");
+    return GP_OK;
+}
+
+/* Whether the model can take what the data gives. */
+static gp_status check_model(const cli_config *config) {
+    const cli_settings *s = &config->settings;
+    const char *key = s->data.text ? "data.text" : "data.tokens";
     if (config->use & CLI_USE_IMAGES)
-        return cli_config_error(config, "data.text", "data.text gives tokens, but the model takes images");
+        return cli_config_error(config, key, "%s gives tokens, but the model takes images", key);
     bool masked = s->data.masked > 0;
     bool rows = masked ? s->model.shape.count == 2 && s->model.shape.values[0] == 3 : s->model.shape.count == 1;
     if (config->custom && (s->model.dtype != 0 || !rows))
-        return cli_config_error(config, "model.input", "model.input is not %s, which is what data.text gives%s",
+        return cli_config_error(config, "model.input", "model.input is not %s, which is what %s gives%s",
                                 masked ? "tokens, types and mask (shape: [3, tokens], dtype: i32)"
                                        : "a row of tokens (shape: [tokens], dtype: i32)",
-                                masked ? " with data.masked" : "");
+                                key, masked ? " with data.masked" : "");
     if (config->use == CLI_USE_GPT2 && masked)
         return cli_config_error(config, "data.masked", "data.masked is for models that see every token; this is gpt2");
     if (config->use == CLI_USE_BERT && s->model.head != GP_BERT_MASKED)
-        return cli_config_error(config, "data.text", "data.text is for model.head: masked");
+        return cli_config_error(config, key, "%s is for model.head: masked", key);
+    return GP_OK;
+}
+
+static int64_t *model_vocabulary(cli_settings *settings, bool custom) {
+    return custom ? &settings->model.input_vocabulary : &settings->model.vocabulary;
+}
+
+static gp_status open_tokens(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
+    const cli_settings *s = &config->settings;
+    gp_token_options options = {
+        .size = sizeof options,
+        .tokens = s->data.tokens,
+        .validation_tokens = s->data.validation_tokens,
+        .validation = s->data.validation,
+        .tokenizer = tokenizer,
+        .vocabulary = (int32_t)*model_vocabulary((cli_settings *)(uintptr_t)s, config->custom),
+        .id_bytes = 2 * s->data.token_type,
+        .context = cli_config_context(config),
+        .sampling = (gp_sampling)s->data.sampling,
+        .batch = s->train.batch,
+    };
+    return error_at(config, "data.tokens", gp_dataset_create_tokens(dataset, &options));
+}
+
+gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
+    const cli_settings *s = &config->settings;
+    *dataset = NULL;
+    gp_status status = check_keys(config);
+    if (status == GP_OK) status = check_model(config);
+    if (status != GP_OK) return status;
+    if (s->data.tokens) return open_tokens(config, tokenizer, dataset);
     gp_text_options options = {
         .size = sizeof options,
         .text = s->data.text,
-        .tokenizer_kind = (gp_tokenizer_kind)s->data.tokenizer,
+        .tokenizer_kind = GP_TOKENIZER_CHAR,
         .tokenizer = tokenizer,
         .validation = s->data.validation,
         .context = cli_config_context(config),
         .sampling = (gp_sampling)s->data.sampling,
         .batch = s->train.batch,
     };
-    gp_status status = masked ? gp_dataset_create_masked(dataset, &options, s->data.masked)
-                              : gp_dataset_create_text(dataset, &options);
-    if (status != GP_INVALID) return status;
-    char message[640];
-    strncpy(message, gp_error_message(), sizeof message - 1);
-    message[sizeof message - 1] = '\0';
-    return cli_config_error(config, "data.text", "data: %s", message);
+    status = s->data.masked > 0 ? gp_dataset_create_masked(dataset, &options, s->data.masked)
+                                : gp_dataset_create_text(dataset, &options);
+    return error_at(config, "data.text", status);
 }
 
 /* Tokens of a model are below its vocabulary, classes are its outputs. */
@@ -66,22 +137,17 @@ gp_status cli_config_random_data(const cli_config *config, const gp_model *model
     return gp_dataset_create_random(dataset, &options);
 }
 
-gp_status cli_config_vocabulary(cli_config *config, const gp_tokenizer *tokenizer) {
+gp_status cli_config_vocabulary(cli_config *config, int64_t tokens) {
     const char *path = config->custom ? "model.input.vocabulary" : "model.vocabulary";
-    int64_t *vocabulary =
-        config->custom ? &config->settings.model.input_vocabulary : &config->settings.model.vocabulary;
+    int64_t *vocabulary = model_vocabulary(&config->settings, config->custom);
     if (config->use & CLI_USE_IMAGES) return GP_OK;
-    int64_t tokens = tokenizer ? gp_tokenizer_vocabulary(tokenizer) : 0;
-    bool masked = config->settings.data.masked > 0;
-    if (tokenizer && masked) tokens = gp_tokenizer_special(tokenizer).vocabulary;
-    if (!tokenizer && config->settings.data.tokenizer == GP_TOKENIZER_BYTE) tokens = masked ? 256 + 3 : 256;
     if (*vocabulary == 0) *vocabulary = tokens;
     if (*vocabulary == 0 && !config->custom)
         return cli_config_error(config, "model", "the vocabulary is not known: %s or data.text is needed", path);
     if (*vocabulary < tokens)
-        return cli_config_error(config, path,
-                                "%s is %lld, but the tokenizer has %lld tokens%s: that many or more are accepted", path,
-                                (long long)*vocabulary, (long long)tokens,
-                                masked ? " with those for the beginning, the end and what is masked" : "");
+        return cli_config_error(
+            config, path, "%s is %lld, but the tokenizer has %lld tokens%s: that many or more are accepted", path,
+            (long long)*vocabulary, (long long)tokens,
+            config->settings.data.masked > 0 ? " with those for the beginning, the end and what is masked" : "");
     return GP_OK;
 }

@@ -108,8 +108,15 @@ static const cli_key keys[] = {
     BOOLEAN("data.random", data.random, ANY, "false",
             "random samples of the model's shape, to plan and to measure with; nothing can be learned from them"),
     TEXT("data.text", data.text, ANY, "", "the corpus: a file, or a pattern such as texts/*.txt"),
-    CHOICE("data.tokenizer", data.tokenizer, ANY, "char|byte", "char",
-           "tokens are the text's characters, or the 256 bytes"),
+    TEXT("data.tokens", data.tokens, ANY, "",
+         "instead of a text: token files (of gpipe tokenize, of llm.c, or nanoGPT's *.bin), a file or a pattern"),
+    TEXT("data.validation_tokens", data.validation_tokens, ANY, "",
+         "token files for validation; default: a share of data.tokens"),
+    CHOICE("data.token_type", data.token_type, ANY, "auto|u16|u32", "auto",
+           "of token files without header; auto: u16 when the vocabulary is at most 65536"),
+    TEXT("data.tokenizer", data.tokenizer, ANY, "",
+         "char: the text's characters (default for text); byte: the 256 bytes; or the folder or file of a tokenizer: "
+         "tokenizer.json, vocab.json and merges.txt (GPT-2), vocab.txt (BERT)"),
     NUMBER(
         "data.masked", data.masked, ANY, 0, 1, false, false, "",
         "share of the tokens that are hidden and have to be guessed; default: 0.15 for bert with head masked, else 0: "

@@ -111,10 +111,19 @@ static bool is_unset(const cli_key *key, const void *field) {
     return key->type == CLI_KEY_NUMBER && *(const double *)field == 0;
 }
 
+/* Whether the value depends on the folder in which the program was started. */
+static bool is_path(const cli_config *config, const cli_key *key, const void *field) {
+    static const char *const data[] = {"data.text", "data.tokens", "data.validation_tokens", "train.init_from"};
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
+        if (strcmp(key->path, data[i]) == 0) return true;
+    }
+    if (strcmp(key->path, "pipeline.schedule") == 0) return config->schedule;
+    return strcmp(key->path, "data.tokenizer") == 0 && !cli_tokenizer_is_word(*(const char *const *)field);
+}
+
 static void write_value(cli_text *out, const cli_config *config, const cli_key *key, bool absolute, int indent) {
     const void *field = (const char *)&config->settings + key->offset;
-    bool path = strcmp(key->path, "data.text") == 0 || strcmp(key->path, "train.init_from") == 0 ||
-                (strcmp(key->path, "pipeline.schedule") == 0 && config->schedule);
+    bool path = is_path(config, key, field);
     char word[64];
     switch (key->type) {
     case CLI_KEY_INTEGER:

@@ -29,6 +29,13 @@ static gp_status print(const eval_result *result, bool json) {
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
 }
 
+/* What a token is, for "bits per ...". */
+static const char *unit_of(const gp_tokenizer *tokenizer) {
+    if (!tokenizer) return "token";
+    gp_tokenizer_kind kind = gp_tokenizer_kind_of(tokenizer);
+    return kind == GP_TOKENIZER_CHAR ? "character" : kind == GP_TOKENIZER_BYTE ? "byte" : "token";
+}
+
 static gp_status evaluate(cli_session *session, const cli_arguments *arguments, bool other_text) {
     int split = other_text && !cli_given_value(arguments, "split") ? GP_SPLIT_TRAIN : GP_SPLIT_VALIDATION;
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
@@ -51,7 +58,7 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     if (status != GP_OK) return status;
     bool whole = other_text && !cli_given_value(arguments, "split");
     result.split = whole ? "text" : split == GP_SPLIT_TRAIN ? "train" : "validation";
-    result.unit = gp_tokenizer_kind_of(session->tokenizer) == GP_TOKENIZER_CHAR ? "character" : "byte";
+    result.unit = unit_of(session->tokenizer);
     return print(&result, cli_given_flag(arguments, "json"));
 }
 
@@ -68,7 +75,8 @@ static int run(const cli_arguments *arguments) {
 
 static const cli_option options[] = {
     {"split", 0, "train|validation", CLI_WORDS, "which part of the data (default: validation)"},
-    {"data", 0, "PATH", CLI_FILE, "another text, or pattern of texts; without --split all of it is used"},
+    {"data", 0, "PATH", CLI_FILE,
+     "another text, or pattern of texts, or token files (*.bin); without --split all of it is used"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
     CLI_OPTION_SET,
     CLI_OPTION_JSON,

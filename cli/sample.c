@@ -16,6 +16,9 @@ typedef struct encoded_prompt {
 
 typedef struct token_writer {
     const gp_tokenizer *tokenizer;
+    int32_t before;  /* the token before the next one, -1: none */
+    char pending[4]; /* the beginning of a character whose other bytes are still to come */
+    size_t pending_bytes;
     gp_status status;
 } token_writer;
 
@@ -23,28 +26,68 @@ typedef struct token_writer {
 static gp_status encode(const cli_session *session, const cli_arguments *arguments, encoded_prompt *prompt) {
     const char *given = cli_given_value(arguments, "prompt");
     prompt->text = given ? given : "\n";
-    size_t bytes = strlen(prompt->text);
+    size_t bytes = strlen(prompt->text), count = 0;
     if (bytes == 0) return gp_error(GP_INVALID, "--prompt is empty; at least one character is needed");
-    prompt->ids = malloc(bytes * sizeof *prompt->ids);
+    gp_status status = gp_tokenizer_encode(session->tokenizer, prompt->text, bytes, NULL, 0, &count);
+    prompt->ids = calloc(count + 1, sizeof *prompt->ids);
     if (!prompt->ids) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
-    gp_status status = gp_tokenizer_encode(session->tokenizer, prompt->text, bytes, prompt->ids, bytes, &prompt->count);
-    if (status == GP_INVALID && !given) {
-        prompt->ids[0] = 0;
-        prompt->count = 1;
+    if (status == GP_OK)
+        status = gp_tokenizer_encode(session->tokenizer, prompt->text, bytes, prompt->ids, count, &prompt->count);
+    if (!given && (status == GP_INVALID || (status == GP_OK && prompt->count == 0))) {
+        prompt->count = 1; /* of token 0 */
         return GP_OK;
     }
+    if (status == GP_OK && prompt->count == 0)
+        return gp_error(GP_INVALID, "--prompt has no tokens: the tokenizer takes all of it away");
     return gp_error_within(status, "--prompt");
+}
+
+/* How many bytes at the end of a text begin a character that lacks its last bytes. */
+static size_t unfinished(const char *text, size_t bytes) {
+    for (size_t back = 1; back <= 3 && back <= bytes; back++) {
+        unsigned char byte = (unsigned char)text[bytes - back];
+        if ((byte & 0xC0) == 0x80) continue;
+        size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
+        return byte < 0xF5 && length > back ? back : 0;
+    }
+    return 0;
+}
+
+/* Writes a text but for an unfinished character at its end, which waits for the next token: a reader never sees half of
+ * one. */
+static gp_status write_text(token_writer *writer, const char *text, size_t bytes) {
+    size_t wait = unfinished(text, bytes);
+    if (fwrite(text, 1, bytes - wait, stdout) != bytes - wait || fflush(stdout) != 0)
+        return gp_error(GP_IO, "stdout could not be written: %s", strerror(errno));
+    memcpy(writer->pending, text + bytes - wait, wait);
+    writer->pending_bytes = wait;
+    return GP_OK;
+}
+
+static gp_status write_pending(token_writer *writer) {
+    if (fwrite(writer->pending, 1, writer->pending_bytes, stdout) != writer->pending_bytes)
+        return gp_error(GP_IO, "stdout could not be written: %s", strerror(errno));
+    return GP_OK;
+}
+
+static gp_status write_piece(token_writer *writer, int32_t token) {
+    size_t bytes = 0, kept = writer->pending_bytes;
+    gp_status status = gp_tokenizer_decode_next(writer->tokenizer, writer->before, token, NULL, 0, &bytes);
+    char *text = status == GP_OK ? malloc(kept + bytes + 1) : NULL;
+    if (status == GP_OK && !text) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    if (status != GP_OK) return status;
+    memcpy(text, writer->pending, kept);
+    status = gp_tokenizer_decode_next(writer->tokenizer, writer->before, token, text + kept, bytes, &bytes);
+    if (status == GP_OK) status = write_text(writer, text, kept + bytes);
+    writer->before = token;
+    free(text);
+    return status;
 }
 
 static bool write_token(void *user, int32_t token) {
     token_writer *writer = user;
-    char text[64];
-    size_t bytes = 0;
     if (token >= gp_tokenizer_vocabulary(writer->tokenizer)) return true; /* the model's vocabulary may be larger */
-    writer->status = gp_tokenizer_decode(writer->tokenizer, &token, 1, text, sizeof text, &bytes);
-    if (writer->status != GP_OK) return false;
-    if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0)
-        writer->status = gp_error(GP_IO, "stdout could not be written: %s", strerror(errno));
+    writer->status = write_piece(writer, token);
     return writer->status == GP_OK;
 }
 
@@ -59,21 +102,39 @@ static gp_status read_options(const cli_arguments *arguments, int64_t *tokens, g
     return status;
 }
 
+/* The run's tokenizer; a run on token files may have none, then --tokenizer gives one. */
+static gp_status find_tokenizer(cli_session *session, const cli_arguments *arguments) {
+    const char *path = cli_given_value(arguments, "tokenizer");
+    if (path) {
+        gp_tokenizer_destroy(session->tokenizer);
+        return gp_error_within(gp_tokenizer_load(&session->tokenizer, path), "--tokenizer");
+    }
+    if (session->tokenizer) return GP_OK;
+    return gp_error(GP_INVALID, "the run was made from token files without data.tokenizer: --tokenizer is needed, the "
+                                "folder or file of the tokenizer that made them");
+}
+
 static gp_status sample(cli_session *session, const cli_arguments *arguments, const gp_generate_options *options,
                         int64_t tokens) {
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
     encoded_prompt prompt = {0};
-    token_writer writer = {.tokenizer = session->tokenizer};
-    gp_status status = encode(session, arguments, &prompt);
+    bool given = cli_given_value(arguments, "prompt") != NULL;
+    gp_status status = find_tokenizer(session, arguments);
+    token_writer writer = {.tokenizer = session->tokenizer, .before = -1};
+    if (status == GP_OK) status = encode(session, arguments, &prompt);
     if (status == GP_OK) {
         session->config.settings.pipeline.micro_batches = 1;
         status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest", 1);
     }
-    if (status == GP_OK && cli_given_value(arguments, "prompt")) fputs(prompt.text, stdout);
+    if (status == GP_OK && given) {
+        fputs(prompt.text, stdout);
+        writer.before = prompt.ids[prompt.count - 1];
+    }
     if (status == GP_OK)
         status = gp_trainer_generate(session->trainer, prompt.ids, (int64_t)prompt.count, tokens, options, write_token,
                                      &writer);
     if (status == GP_OK) status = writer.status;
+    if (status == GP_OK) status = write_pending(&writer);
     if (status == GP_OK && (puts("") < 0 || fflush(stdout) != 0))
         status = gp_error(GP_IO, "stdout could not be written");
     free(prompt.ids);
@@ -102,6 +163,7 @@ static const cli_option options[] = {
     {"top-p", 0, "P", CLI_ANY, "choose among the likeliest tokens that together have probability P (default: 1)"},
     {"seed", 0, "N", CLI_ANY, "the same seed gives the same text (default: 0)"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
+    {"tokenizer", 0, "PATH", CLI_FILE, "a tokenizer's folder or file, instead of the run's"},
     CLI_OPTION_SET,
 };
 

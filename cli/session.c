@@ -27,18 +27,25 @@ static bool needs_data(const cli_session *session, cli_data_use use) {
     const cli_settings *s = &session->config.settings;
     int64_t vocabulary = session->config.custom ? s->model.input_vocabulary : s->model.vocabulary;
     if (use != CLI_DATA_FOR_VOCABULARY) return use == CLI_DATA_NEEDED;
-    return vocabulary == 0 && s->data.text && s->data.tokenizer != GP_TOKENIZER_BYTE && !session->tokenizer;
+    return vocabulary == 0 && (s->data.text || s->data.tokens) && !session->tokenizer;
+}
+
+/* How many different tokens there are; 0: not known. */
+static int64_t known_tokens(const cli_session *session) {
+    const gp_tokenizer *tokenizer = session->tokenizer;
+    bool masked = session->config.settings.data.masked > 0;
+    if (session->dataset && gp_dataset_tokenizer(session->dataset)) tokenizer = gp_dataset_tokenizer(session->dataset);
+    if (tokenizer && masked) return gp_tokenizer_special(tokenizer).vocabulary;
+    if (tokenizer) return gp_tokenizer_vocabulary(tokenizer);
+    return session->dataset ? gp_dataset_vocabulary(session->dataset) : 0;
 }
 
 static gp_status open_rest(cli_session *session, cli_data_use use) {
-    gp_status status = GP_OK;
-    const gp_tokenizer *tokenizer = session->tokenizer;
     bool random = session->config.settings.data.random;
-    if (!random && needs_data(session, use)) {
-        status = cli_config_data(&session->config, tokenizer, &session->dataset);
-        if (status == GP_OK) tokenizer = gp_dataset_tokenizer(session->dataset);
-    }
-    if (status == GP_OK) status = cli_config_vocabulary(&session->config, tokenizer);
+    gp_status status = session->tokenizer ? GP_OK : cli_config_tokenizer(&session->config, &session->tokenizer);
+    if (status == GP_OK && !random && needs_data(session, use))
+        status = cli_config_data(&session->config, session->tokenizer, &session->dataset);
+    if (status == GP_OK) status = cli_config_vocabulary(&session->config, known_tokens(session));
     if (status == GP_OK) status = cli_config_model(&session->config, &session->model);
     if (status == GP_OK && random && use == CLI_DATA_NEEDED)
         status = cli_config_random_data(&session->config, session->model, &session->dataset);
@@ -58,16 +65,33 @@ gp_status cli_session_open(cli_session *session, const char *path, const cli_arg
     return status == GP_OK ? open_rest(session, data) : status;
 }
 
+/* Whether --data names token files rather than text. */
+static bool names_tokens(const char *path) {
+    size_t length = path ? strlen(path) : 0;
+    return length > 4 && strcmp(path + length - 4, ".bin") == 0;
+}
+
+/* --data takes the place of all data of the run. */
+static void use_data(cli_settings *settings, const char *path) {
+    if (names_tokens(path)) {
+        settings->data.text = NULL;
+    } else {
+        settings->data.tokens = NULL;
+    }
+    settings->data.validation_tokens = NULL;
+}
+
 gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
                                cli_data_use data) {
+    const char *data_path = cli_given_value(arguments, "data");
     memset(session, 0, sizeof *session);
     cli_arena arena = {0};
     struct stat information;
     cli_config_options options = {.sets = arguments->sets,
                                   .set_count = arguments->set_count,
                                   .option = "--data",
-                                  .key = "data.text",
-                                  .text = cli_given_value(arguments, "data"),
+                                  .key = names_tokens(data_path) ? "data.tokens" : "data.text",
+                                  .text = data_path,
                                   .any_schedule = true};
     const char *config = cli_arena_format(&arena, "%s/config.yaml", folder);
     const char *tokenizer = cli_arena_format(&arena, "%s/tokenizer.json", folder);
@@ -75,13 +99,17 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
     if (status == GP_OK && stat(config, &information) != 0)
         status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
     if (status == GP_OK) status = cli_config_load(&session->config, config, &options);
+    if (status == GP_OK && data_path) use_data(&session->config.settings, data_path);
     if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
     bool random = session->config.settings.data.random;
     if (status == GP_OK && random && data == CLI_DATA_NEEDED)
         status =
             gp_error(GP_INVALID, "%s was trained on random data, which has nothing to evaluate or to continue", folder);
-    if (status == GP_OK && !random && (data == CLI_DATA_NEEDED || stat(tokenizer, &information) == 0))
-        status = gp_tokenizer_load(&session->tokenizer, tokenizer);
+    bool has_tokenizer = status == GP_OK && stat(tokenizer, &information) == 0;
+    if (status == GP_OK && !has_tokenizer && data == CLI_DATA_NEEDED && session->config.settings.data.text)
+        status = gp_error(GP_INVALID,
+                          "%s has no tokenizer.json to encode a text with: token files (*.bin) are accepted", folder);
+    if (status == GP_OK && has_tokenizer) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
     if (status == GP_OK) status = open_rest(session, data);
     cli_arena_free(&arena);
     return status;

@@ -65,10 +65,11 @@ static gp_status show_plan(const cli_session *session) {
     if (s->data.random)
         cli_message(GP_LOG_INFO, "data: random, from which nothing can be learned");
     else
-        cli_message(GP_LOG_INFO, "data: %s, %lld tokens for training, %lld for validation, vocabulary %d", s->data.text,
+        cli_message(GP_LOG_INFO, "data: %s, %lld tokens for training, %lld for validation, vocabulary %lld",
+                    s->data.text ? s->data.text : s->data.tokens,
                     (long long)gp_dataset_count(session->dataset, GP_SPLIT_TRAIN),
                     (long long)gp_dataset_count(session->dataset, GP_SPLIT_VALIDATION),
-                    gp_tokenizer_vocabulary(gp_dataset_tokenizer(session->dataset)));
+                    (long long)gp_dataset_vocabulary(session->dataset));
     char replicas[48] = "";
     if (s->pipeline.replicas > 1)
         snprintf(replicas, sizeof replicas, "%lld replicas of ", (long long)s->pipeline.replicas);
