@@ -162,6 +162,7 @@ static gp_status build(masked_dataset *masked, gp_text_options *options, double 
     masked->dataset.input_type = (gp_type){GP_I32, {2, {ROWS, masked->context}}};
     masked->dataset.target_type = (gp_type){GP_I32, {1, {masked->context}}};
     masked->dataset.tokenizer = tokenizer;
+    masked->dataset.vocabulary = masked->special.vocabulary;
     return GP_OK;
 }
 
