@@ -7,12 +7,13 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "layers/builtin.h"
+#include "layers/image.h"
 
 typedef struct container {
     gp_layer **children;
     char **scopes;
     size_t count;
+    bool projection; /* residual only */
 } container;
 
 static gp_value run_children(const container *self, gp_builder *builder, gp_value x) {
@@ -28,10 +29,30 @@ static gp_value sequential_forward(const void *self, gp_builder *builder, gp_val
     return run_children(self, builder, input);
 }
 
+/* Brings the input to the branch's channels and, by stride, to about its size: "shortcut", a 1x1 convolution and batch
+ * norm as in ResNets. */
+static gp_value project(gp_builder *builder, gp_value input, gp_type after) {
+    gp_shape before = gp_value_type(input).shape;
+    gp_batch_norm_settings norm = {.epsilon = 1e-5, .decay = 0.9, .weight = 1};
+    gp_convolution_settings settings = {.kernel = {1, 1}};
+    if (before.rank != 4 || after.shape.rank != 4) return input;
+    settings.channels = after.shape.dims[3];
+    for (int axis = 0; axis < 2; axis++) {
+        int64_t from = before.dims[1 + axis], to = after.shape.dims[1 + axis];
+        settings.options.stride[axis] = (from + to - 1) / to;
+    }
+    return gp_build_convolution_norm(builder, "shortcut", input, &settings, &norm);
+}
+
 static gp_value residual_forward(const void *self, gp_builder *builder, gp_value input) {
     gp_value branch = run_children(self, builder, input);
     if (!gp_value_valid(branch)) return branch;
     gp_type before = gp_value_type(input), after = gp_value_type(branch);
+    if (((const container *)self)->projection && !gp_type_equal(before, after)) {
+        input = project(builder, input, after);
+        if (!gp_value_valid(input)) return input;
+        before = gp_value_type(input);
+    }
     char one[128], other[128];
     if (!gp_type_equal(before, after)) /* adding would broadcast in silence */
         return gp_builder_error(builder, "residual: the layers inside return %s, but the input is %s",
@@ -86,6 +107,7 @@ static gp_status create_container(gp_arguments *arguments, gp_layer **layer, con
     }
     memcpy(self->children, arguments->children, count * sizeof *self->children);
     self->count = count;
+    self->projection = class == &residual_class && gp_argument_boolean(arguments, "projection");
     arguments->child_count = 0;
     return gp_layer_create(layer, class, self);
 }

@@ -157,6 +157,12 @@ static const gp_option_info concatenate_options[] = {
     TEXT("name", NULL, "name of the skip, the same where it is kept and where it is recalled"),
     INTEGER("axis", "-1", "dimension to join along; 0 is the batch and refused, negative: from the last"),
 };
+static const gp_option_info residual_options[] = {
+    BOOLEAN(
+        "projection", "false",
+        "where the layers inside change an image's channels or size, the input goes through a 1x1 convolution of the "
+        "stride that fits and batch norm"),
+};
 static const gp_option_info no_options[1] = {{0}};
 
 #define COUNT(options) (sizeof(options) / sizeof *(options))
@@ -203,7 +209,7 @@ static const gp_option_info no_options[1] = {{0}};
       "two linear maps with an activation between")                                                                    \
     X(transformer, transformer_options, COUNT(transformer_options), false,                                             \
       "a block of attention and feed-forward, each in a residual branch with a norm")                                  \
-    X(residual, no_options, 0, true, "the input plus what the layers inside make of it")                               \
+    X(residual, residual_options, COUNT(residual_options), true, "the input plus what the layers inside make of it")   \
     X(sequential, no_options, 0, true, "the layers inside one after another, never cut apart")                         \
     X(flatten, no_options, 0, false, "all dimensions but the batch as one")                                            \
     X(reshape, reshape_options, COUNT(reshape_options), false, "the same elements in another shape")                   \

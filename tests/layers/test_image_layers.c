@@ -101,6 +101,29 @@ static void test_factorised_reduction(void **state) {
     gp_device_destroy(device);
 }
 
+/* A branch of stride 2 to 6 channels, as in a ResNet; without projection it is refused. */
+static void test_projection(void **state) {
+    (void)state;
+    for (int projection = 0; projection < 2; projection++) {
+        gp_model *model = model_of(type_of(GP_F32, 3, (int64_t[]){7, 6, 4}));
+        use_squared_error(model);
+        gp_layer *layer = NULL,
+                 *inside = layer_of("conv2d", OPTIONS(INTEGER("channels", 6), INTEGER("kernel", 3),
+                                                      INTEGER("stride", 2), TEXT("padding", "1"), BOOLEAN("bias", 0)));
+        assert_ok(gp_layer_create_builtin(&layer, "residual", OPTIONS(BOOLEAN("projection", projection)), &inside, 1));
+        assert_ok(gp_model_add(model, layer));
+        if (projection) {
+            assert_ok(gp_model_finish(model));
+            assert_type(gp_model_output_type(model), "f32[4,3,6]");
+            assert_int_equal(gp_model_parameter_count(model), 9 * 4 * 6 + 4 * 6 + 2 * 6);
+            assert_string_equal(gp_model_parameter(model, 1).name, "layers.0.shortcut.conv.weight");
+        } else {
+            assert_message(gp_model_finish(model), GP_INVALID, "residual: the layers inside return f32[2,4,3,6]");
+        }
+        gp_model_destroy(model);
+    }
+}
+
 static gp_status try_layer(const char *kind, const gp_option *options, size_t count) {
     gp_layer *layer = NULL;
     gp_status status = gp_layer_create_builtin(&layer, kind, options, count, NULL, 0);
@@ -146,10 +169,8 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_factorised_reduction),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_names),  cmocka_unit_test(test_factorised_reduction),
+        cmocka_unit_test(test_projection), cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
