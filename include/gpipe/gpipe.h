@@ -7,6 +7,7 @@
 #include "gpipe/device.h"
 #include "gpipe/exchange.h"
 #include "gpipe/graph.h"
+#include "gpipe/images.h"
 #include "gpipe/layer.h"
 #include "gpipe/pipeline.h"
 #include "gpipe/status.h"
