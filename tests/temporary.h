@@ -3,13 +3,16 @@
 #define GP_TESTS_TEMPORARY_H
 
 #include <dirent.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -54,22 +57,37 @@ static inline int temporary_count(const temporary *t) {
     return count;
 }
 
-/* Removes the files (not folders) in the folder, and the folder. */
+static inline int temporary_remove(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+/* Removes the folder with all that is in it. */
 static inline int temporary_destroy(void **state) {
     temporary *t = *state;
-    DIR *folder = opendir(t->folder);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (entry->d_name[0] != '.') unlink(temporary_path(t, entry->d_name));
-    if (folder) closedir(folder);
-    rmdir(t->folder);
+    nftw(t->folder, temporary_remove, 16, FTW_DEPTH | FTW_PHYS);
     for (int i = 0; i < 8; i++)
         free(t->path[i]);
     free(t);
     return 0;
 }
 
+/* Makes the folders that a path in the folder leads through. */
+static inline void temporary_folders(temporary *t, const char *name) {
+    char path[512];
+    int length = snprintf(path, sizeof path, "%s/%s", t->folder, name);
+    assert_true(length > 0 && (size_t)length < sizeof path);
+    for (char *slash = path + strlen(t->folder) + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        mkdir(path, 0777);
+    }
+}
+
 /* Writes a file and returns its path. */
 static inline const char *temporary_write(temporary *t, const char *name, const void *data, size_t bytes) {
+    temporary_folders(t, name);
     const char *path = temporary_path(t, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);

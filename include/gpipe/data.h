@@ -267,6 +267,34 @@ GP_API int64_t gp_dataset_windows(const gp_dataset *dataset, gp_split split);
 GP_API gp_status gp_dataset_window(const gp_dataset *dataset, gp_split split, int64_t first, int64_t count,
                                    gp_batch *batch);
 
+/* --- Loaders: mini-batches in their order, made ahead by threads of their own. --- */
+
+typedef struct gp_loader gp_loader;
+
+typedef struct gp_loader_options {
+    size_t size; /* sizeof, or 0 */
+    gp_split split;
+    bool evaluation; /* windows (gp_dataset_window) instead of samples */
+    uint64_t seed;
+    int64_t first, count;       /* steps; or windows, where a count of 0 is all of them */
+    int64_t samples;            /* of a mini-batch; the last one of an evaluation has what is left */
+    bool no_inputs, no_targets; /* not made: for processes that have no use for them */
+    int threads; /* 0: for data that take long to make (images) as many as there are cores, for others none: then
+                    gp_loader_next makes them */
+    int ahead;   /* mini-batches made before they are asked for; 0: 2 */
+} gp_loader_options;
+
+/* Starts making. The dataset outlives the loader. Batches are the same whatever `threads` and `ahead` are. Errors:
+ * GP_INVALID, GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_loader_create(gp_loader **loader, const gp_dataset *dataset, const gp_loader_options *options);
+GP_API void gp_loader_destroy(gp_loader *loader); /* accepts NULL */
+
+/* The next mini-batch, which is the loader's and stays until the next call; NULL behind the last one. Called by one
+ * thread at a time. Errors: those of gp_dataset_sample, of the batch's first sample that failed. */
+GP_API gp_status gp_loader_next(gp_loader *loader, gp_batch **batch);
+/* Seconds that gp_loader_next waited (or made batches itself) so far. */
+GP_API double gp_loader_waited(const gp_loader *loader);
+
 #ifdef __cplusplus
 }
 #endif

@@ -100,9 +100,9 @@ typedef struct gp_image_options {
     int64_t resize; /* evaluation: the shorter side becomes so long before the middle is cut out; 0: the sample's, but
                        8/7 of it when training crops are resized */
     gp_augmentation augmentation;
-    bool skip_corrupt; /* what cannot be decoded is named through the log, counted, and replaced by the next image of
-                          the split (in evaluation it is not counted in); false: an error */
-    int64_t most_pixels; /* larger images count as corrupt; 0: 2^26, which take 192 MiB */
+    bool skip_corrupt;    /* what cannot be decoded is named through the log, counted, and replaced by the next image of
+                             the split (in evaluation it is not counted in); false: an error */
+    int64_t most_pixels;  /* larger images count as corrupt; 0: 2^26, which take 192 MiB */
     gp_sampling sampling; /* random: a new order every epoch; sequential: as they are stored */
     int64_t window;       /* of random sampling: images stay within a window of so many, so that slow storage is read
                              mostly forward; 0: all are shuffled */
@@ -112,9 +112,9 @@ typedef struct gp_image_options {
 /* A dataset for classifiers: a sample is f32[height, width, channels], its target i32[] (the class), or with mixup
  * i32[2] with weights f32[2] that add up to one.
  *
- * Every epoch has every image once, in an order that is computed from seed and epoch. Files and archives are read when a
- * sample is asked for; a compressed archive is unpacked once to an unnamed temporary file in $TMPDIR, or /var/tmp.
- * An image is enlarged when it is smaller than the sample; the orientation that a camera notes is not looked at.
+ * Every epoch has every image once, in an order that is computed from seed and epoch. Files and archives are read when
+ * a sample is asked for; a compressed archive is unpacked once to an unnamed temporary file in $TMPDIR, or /var/tmp. An
+ * image is enlarged when it is smaller than the sample; the orientation that a camera notes is not looked at.
  *
  * Errors: GP_INVALID with a sentence for what is missing, empty, of one class only, or names things by absolute paths
  * or ".."; for classes that differ between the splits or from `classes`; for an option out of range; GP_IO;

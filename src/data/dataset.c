@@ -48,14 +48,21 @@ static gp_type weight_type(const gp_dataset *dataset) {
     return (gp_type){GP_F32, dataset->target_type.shape};
 }
 
-gp_status gp_batch_create(gp_batch *batch, const gp_dataset *dataset, int64_t samples) {
-    *batch = (gp_batch){0};
-    gp_status status = gp_tensor_create(&batch->inputs, gp_type_with_batch(dataset->input_type, samples));
-    if (status == GP_OK) status = gp_tensor_create(&batch->targets, gp_type_with_batch(dataset->target_type, samples));
-    if (status == GP_OK && dataset->weighted)
-        status = gp_tensor_create(&batch->weights, gp_type_with_batch(weight_type(dataset), samples));
+gp_status gp_batch_create_part(gp_batch *batch, const gp_dataset *dataset, int64_t samples, bool inputs, bool targets) {
+    gp_status status = GP_OK;
+    *batch = (gp_batch){.inputs.type = gp_type_with_batch(dataset->input_type, samples),
+                        .targets.type = gp_type_with_batch(dataset->target_type, samples),
+                        .weights.type = gp_type_with_batch(weight_type(dataset), samples)};
+    if (inputs) status = gp_tensor_create(&batch->inputs, batch->inputs.type);
+    if (status == GP_OK && targets) status = gp_tensor_create(&batch->targets, batch->targets.type);
+    if (status == GP_OK && targets && dataset->weighted)
+        status = gp_tensor_create(&batch->weights, batch->weights.type);
     if (status != GP_OK) gp_batch_destroy(batch);
     return status;
+}
+
+gp_status gp_batch_create(gp_batch *batch, const gp_dataset *dataset, int64_t samples) {
+    return gp_batch_create_part(batch, dataset, samples, true, true);
 }
 
 void gp_batch_destroy(gp_batch *batch) {

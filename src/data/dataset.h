@@ -45,6 +45,9 @@ struct gp_dataset {
     int32_t vocabulary;            /* of text: ids are below; else 0 */
 };
 
+/* gp_batch_create with memory for a part only; all types are set. */
+gp_status gp_batch_create_part(gp_batch *batch, const gp_dataset *dataset, int64_t samples, bool inputs, bool targets);
+
 /* The public functions gp_dataset_sample and gp_dataset_window in one. */
 gp_status gp_dataset_read(const gp_dataset *dataset, const gp_request *request, gp_batch *batch);
 

@@ -1,6 +1,7 @@
 /* Permutations by a Feistel network with Philox as its round function, on the smallest power of four that holds the
  * numbers; what falls outside goes through again until it is inside (cycle walking: Black & Rogaway, "Ciphers with
- * arbitrary finite domains", 2002). At most three quarters are outside, so that takes four rounds on average at most. */
+ * arbitrary finite domains", 2002). At most three quarters are outside, so that takes four rounds on average at most.
+ */
 #include "data/order.h"
 
 enum { ROUNDS = 6, RUNS_OF_A_WINDOW = 16 };
@@ -16,8 +17,7 @@ static uint64_t encipher(const gp_permutation *permutation, uint64_t number) {
     uint32_t mask = (uint32_t)(((uint64_t)1 << permutation->half) - 1);
     uint32_t left = (uint32_t)(number >> permutation->half), right = (uint32_t)number & mask;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        gp_random_block counter = {
-            {right, round, (uint32_t)permutation->tweak, (uint32_t)(permutation->tweak >> 32)}};
+        gp_random_block counter = {{right, round, (uint32_t)permutation->tweak, (uint32_t)(permutation->tweak >> 32)}};
         uint32_t next = left ^ (gp_random4(permutation->key, counter).word[0] & mask);
         left = right;
         right = next;

@@ -122,12 +122,10 @@ void gp_equalize(gp_pixels *pixels) {
             high--;
         for (int i = 0; i < high; i++)
             sum += counts[i];
-        uint32_t step = sum / 255;
-        if (step == 0) continue;
+        if (sum == 0) continue;
         for (int i = 0; i < 256; i++) {
-            uint32_t value = (below + step / 2) / step;
-            table[i] = (uint8_t)(value > 255 ? 255 : value);
-            below += counts[i];
+            table[i] = (uint8_t)(((uint64_t)below * 255 + sum / 2) / sum);
+            if (i < high) below += counts[i];
         }
         map_bytes(pixels, channel, pixels->channels, table);
     }

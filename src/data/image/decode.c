@@ -7,8 +7,8 @@
 #include "base/status.h"
 
 /* Neither format packs more pixels into a byte, so a larger claim is a lie: deflate reaches 1032 bytes, of up to eight
- * pixels; a JPEG's block of 64 pixels (256 with halved colours) takes two bits at least in the usual coding. Small images
- * are spared the question. */
+ * pixels; a JPEG's block of 64 pixels (256 with halved colours) takes two bits at least in the usual coding. Small
+ * images are spared the question. */
 enum { MOST_PIXELS_A_BYTE = 8300, UNASKED_PIXELS = 1 << 20 };
 /* What a JPEG can have, and enough for anybody's PNG. */
 enum { MOST_SIDE = 65535 };
@@ -21,7 +21,8 @@ void gp_decoder_free(gp_decoder *decoder) {
 static gp_status find_kind(gp_decoder *decoder, const uint8_t *bytes, size_t size, gp_image_header *header) {
     static const uint8_t jpeg[] = {0xFF, 0xD8, 0xFF}, png[] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
     if (size == 0) return gp_error(GP_INVALID, "the file is empty");
-    if (size >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0) return gp_jpeg_header(decoder, bytes, size, header);
+    if (size >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0)
+        return gp_jpeg_header(decoder, bytes, size, header);
     if (size >= sizeof png && memcmp(bytes, png, sizeof png) == 0) return gp_png_header(bytes, size, header);
     return gp_error(GP_INVALID, "the file is neither a JPEG nor a PNG");
 }

@@ -42,16 +42,39 @@ static bool is_harmless(const char *warning) {
     return false;
 }
 
-/* Stops at the first warning. When that one is harmless, decodes again and looks at the last one: what ends early says
- * so last. */
+enum { MARKER = 0xFF, END_OF_IMAGE = 0xD9, START_OF_SCAN = 0xDA, RESTART_0 = 0xD0, TEMPORARY = 0x01 };
+
+/* Whether the file says, behind the beginning of its picture, that it ends. Pictures within its comments do not count,
+ * so markers are followed. */
+static bool has_end(const uint8_t *bytes, size_t size) {
+    bool in_scan = false;
+    for (size_t at = 2; at + 1 < size;) {
+        uint8_t marker = bytes[at + 1];
+        if (bytes[at] != MARKER || marker == 0 || marker == MARKER) {
+            at++;
+        } else if (marker == END_OF_IMAGE) {
+            return in_scan;
+        } else if (marker == TEMPORARY || (marker >= RESTART_0 && marker < RESTART_0 + 8)) {
+            at += 2;
+        } else {
+            in_scan = in_scan || marker == START_OF_SCAN;
+            at += at + 3 < size ? 2 + (size_t)(bytes[at + 2] << 8 | bytes[at + 3]) : 2;
+        }
+    }
+    return false;
+}
+
+/* Stops at the first warning. When that one is harmless, decodes again without stopping: only the first warning can be
+ * read, so the usual one of those that might follow, that the file ends early, is looked for by hand. */
 static gp_status decode(gp_decoder *decoder, const uint8_t *bytes, size_t size, gp_pixels *to, int format) {
+    int flags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
     for (int attempt = 0; attempt < 2; attempt++) {
-        int flags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS | (attempt == 0 ? TJFLAG_STOPONWARNING : 0);
-        int result = tjDecompress2(decoder->jpeg, bytes, (unsigned long)size, to->data, to->width, 0, to->height, format,
-                                   flags);
+        int result = tjDecompress2(decoder->jpeg, bytes, (unsigned long)size, to->data, to->width, 0, to->height,
+                                   format, flags | (attempt == 0 ? TJFLAG_STOPONWARNING : 0));
         if (result == 0) return GP_OK;
         bool warning = tjGetErrorCode(decoder->jpeg) == TJERR_WARNING;
         if (!warning || !is_harmless(tjGetErrorStr2(decoder->jpeg))) return refuse(decoder);
+        if (!has_end(bytes, size)) return gp_error(GP_INVALID, "the JPEG is damaged: it ends early");
     }
     return GP_OK;
 }

@@ -12,11 +12,13 @@ enum { MOST_SIDE = 16384, MOST_SAMPLE_BYTES = 1 << 30 };
 
 static gp_status check_shape(const gp_image_options *options) {
     if (options->channels != 1 && options->channels != 3)
-        return gp_error(GP_INVALID, "images of %" PRId64 " channels cannot be made: 1 (grey) or 3 (colours) are accepted",
+        return gp_error(GP_INVALID,
+                        "images of %" PRId64 " channels cannot be made: 1 (grey) or 3 (colours) are accepted",
                         options->channels);
     if (options->height < 1 || options->width < 1 || options->height > MOST_SIDE || options->width > MOST_SIDE ||
         options->height * options->width * options->channels > MOST_SAMPLE_BYTES / (int64_t)sizeof(float))
-        return gp_error(GP_INVALID, "samples of %" PRId64 " x %" PRId64 " pixels are asked for: sides of 1 to %d, and at "
+        return gp_error(GP_INVALID,
+                        "samples of %" PRId64 " x %" PRId64 " pixels are asked for: sides of 1 to %d, and at "
                         "most 1 GiB a sample, are accepted",
                         options->width, options->height, MOST_SIDE);
     return GP_OK;
@@ -106,7 +108,8 @@ gp_status gp_recipe_create(gp_recipe *recipe, const gp_image_options *options) {
     recipe->height = (int)options->height;
     recipe->channels = (int)options->channels;
     recipe->augmentation = options->augmentation;
-    GP_TRY(check_augmentation(&recipe->augmentation, options->width < options->height ? options->width : options->height));
+    GP_TRY(
+        check_augmentation(&recipe->augmentation, options->width < options->height ? options->width : options->height));
     GP_TRY(check_resize(recipe, options));
     gp_status status = fill_rows(recipe, options);
     if (status != GP_OK) gp_recipe_free(recipe);

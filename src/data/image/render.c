@@ -88,7 +88,8 @@ static gp_box shrink_box(gp_box box, const gp_image_header *header, const gp_pix
 }
 
 /* The part that was chosen, in the sample's size. */
-static gp_status cut_out(gp_renderer *renderer, const gp_recipe *recipe, const gp_stored_image *image, gp_draws *draws) {
+static gp_status cut_out(gp_renderer *renderer, const gp_recipe *recipe, const gp_stored_image *image,
+                         gp_draws *draws) {
     gp_pixels *whole = &renderer->decoded;
     gp_box box;
     if (image->plain) {
@@ -130,8 +131,8 @@ static void jitter(gp_pixels *pixels, const gp_augmentation *how, gp_draws *draw
 
 /* How the bytes of the image come to lie in the sample. */
 typedef struct placement {
-    int dx, dy; /* the sample's pixel (x, y) is the image's (x + dx, y + dy) */
-    bool flip;  /* the image's columns are counted from the right */
+    int dx, dy;                                       /* the sample's pixel (x, y) is the image's (x + dx, y + dy) */
+    bool flip;                                        /* the image's columns are counted from the right */
     int hole_left, hole_right, hole_top, hole_bottom; /* the mean colour; ends are outside */
 } placement;
 

@@ -37,8 +37,8 @@ typedef struct gp_stored_image {
     int width, height, channels;
 } gp_stored_image;
 
-/* Writes f32[height, width, channels]. `draws` NULL: for evaluation; otherwise for training. Errors: GP_INVALID for what
- * cannot be decoded (the message does not name the file); GP_OUT_OF_MEMORY. */
+/* Writes f32[height, width, channels]. `draws` NULL: for evaluation; otherwise for training. Errors: GP_INVALID for
+ * what cannot be decoded (the message does not name the file); GP_OUT_OF_MEMORY. */
 gp_status gp_render(gp_renderer *renderer, const gp_recipe *recipe, const gp_stored_image *image, gp_draws *draws,
                     float *out);
 

@@ -61,8 +61,8 @@ static void weigh(int16_t *weights, int most, int first, int last, double middle
     weights[largest] = (int16_t)(weights[largest] + left);
 }
 
-/* Which input pixels make which output pixels along one side: `from` pixels, of which `begin` to `begin + length` become
- * `to`. */
+/* Which input pixels make which output pixels along one side: `from` pixels, of which `begin` to `begin + length`
+ * become `to`. */
 static gp_status plan_taps(gp_taps *taps, int from, double begin, double length, int to) {
     double scale = length / to, reach = scale > 1 ? scale : 1;
     int most = (int)ceil(reach) * 2 + 1;

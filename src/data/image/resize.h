@@ -24,8 +24,8 @@ typedef struct gp_resizer {
 void gp_resizer_free(gp_resizer *resizer); /* accepts a zeroed struct */
 
 /* Scales `box`, which lies within `from`, to width x height pixels in `to` (another image). Every output pixel is the
- * mean of what it covers, weighted by a triangle twice as wide (bilinear where it becomes larger). In whole numbers: the
- * same bytes everywhere; what is scaled by one stays as it is. Errors: GP_OUT_OF_MEMORY. */
+ * mean of what it covers, weighted by a triangle twice as wide (bilinear where it becomes larger). In whole numbers:
+ * the same bytes everywhere; what is scaled by one stays as it is. Errors: GP_OUT_OF_MEMORY. */
 gp_status gp_resize(gp_resizer *resizer, const gp_pixels *from, gp_box box, int width, int height, gp_pixels *to);
 
 #endif
