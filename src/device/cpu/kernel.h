@@ -37,6 +37,12 @@ typedef union gp_cpu_attributes {
     gp_slice_attributes slice;
     gp_concatenate_attributes concatenate;
     gp_cross_entropy_options cross_entropy;
+    gp_window_attributes window;
+    gp_image_attributes image;
+    gp_batch_norm_attributes batch_norm;
+    gp_pad_attributes pad;
+    gp_upsample_attributes upsample;
+    gp_drop_path_attributes drop_path;
 } gp_cpu_attributes;
 
 struct gp_cpu_kernel {
@@ -50,7 +56,7 @@ struct gp_cpu_kernel {
     uint32_t accumulate;
 
     gp_cpu_part *part;
-    gp_status (*check)(const gp_cpu_call *call); /* of the data, before the parts run; NULL: none */
+    gp_status (*check)(const gp_cpu_call *call); /* of the data, and what prepares the parts; NULL: none */
     void (*finish)(const gp_cpu_call *call);     /* after the parts, in this thread; NULL: none */
     int64_t items, grain;                        /* a part begins at a multiple of grain */
     int64_t rows, columns;                       /* of what the part works on; which, says the kernel's file */
@@ -60,6 +66,12 @@ struct gp_cpu_kernel {
             int64_t outer, sum;
             gp_cpu_walk kept, summed;
         } reduce;
+        struct {
+            int64_t width, group_rows, groups;
+        } batch;
+        struct {
+            int64_t small[2]; /* height and width of the pooled image */
+        } pool;
     } plan;
 };
 
@@ -109,6 +121,10 @@ gp_cpu_setup gp_cpu_setup_layer_norm, gp_cpu_setup_layer_norm_gradient, gp_cpu_s
 gp_cpu_setup gp_cpu_setup_embedding, gp_cpu_setup_embedding_gradient;
 gp_cpu_setup gp_cpu_setup_transpose, gp_cpu_setup_slice, gp_cpu_setup_slice_gradient, gp_cpu_setup_concatenate;
 gp_cpu_setup gp_cpu_setup_reduce;
+gp_cpu_setup gp_cpu_setup_batch_norm, gp_cpu_setup_max_pool, gp_cpu_setup_max_pool_gradient, gp_cpu_setup_window_sum,
+    gp_cpu_setup_window_spread;
+gp_cpu_setup gp_cpu_setup_pad, gp_cpu_setup_upsample, gp_cpu_setup_drop_path, gp_cpu_setup_channel_scale,
+    gp_cpu_setup_channel_scale_gradient;
 gp_cpu_setup gp_cpu_setup_cross_entropy, gp_cpu_setup_cross_entropy_gradient, gp_cpu_setup_squared_error,
     gp_cpu_setup_squared_error_gradient;
 

@@ -59,6 +59,33 @@ static gp_cpu_setup *setup_of(gp_op_id id) {
         return gp_cpu_setup_squared_error;
     case GP_OP_SQUARED_ERROR_GRADIENT:
         return gp_cpu_setup_squared_error_gradient;
+    case GP_OP_BATCH_NORM:
+    case GP_OP_BATCH_NORM_WEIGHT_GRADIENT:
+    case GP_OP_BATCH_NORM_GRADIENT:
+    case GP_OP_BATCH_NORM_INFERENCE:
+    case GP_OP_BATCH_NORM_INFERENCE_GRADIENT:
+        return gp_cpu_setup_batch_norm;
+    case GP_OP_MAX_POOL:
+        return gp_cpu_setup_max_pool;
+    case GP_OP_MAX_POOL_GRADIENT:
+        return gp_cpu_setup_max_pool_gradient;
+    case GP_OP_AVERAGE_POOL:
+    case GP_OP_GLOBAL_AVERAGE_POOL:
+    case GP_OP_UPSAMPLE_GRADIENT:
+        return gp_cpu_setup_window_sum;
+    case GP_OP_AVERAGE_POOL_GRADIENT:
+    case GP_OP_GLOBAL_AVERAGE_POOL_GRADIENT:
+        return gp_cpu_setup_window_spread;
+    case GP_OP_PAD:
+        return gp_cpu_setup_pad;
+    case GP_OP_UPSAMPLE:
+        return gp_cpu_setup_upsample;
+    case GP_OP_DROP_PATH:
+        return gp_cpu_setup_drop_path;
+    case GP_OP_CHANNEL_SCALE:
+        return gp_cpu_setup_channel_scale;
+    case GP_OP_CHANNEL_SCALE_GRADIENT:
+        return gp_cpu_setup_channel_scale_gradient;
     case GP_OP_ACCUMULATE:
         return gp_cpu_setup_accumulate;
     default:

@@ -61,6 +61,21 @@ typedef struct gp_cpu_scores {
     int64_t row_elements;    /* from row to row */
 } gp_cpu_scores;
 
+/* What batch norm knows of each of the `width` columns of a row; shift and slope are of its gradient. */
+typedef struct gp_cpu_channels {
+    int64_t width;
+    const float *mean, *scale, *bias, *shift, *slope;
+} gp_cpu_channels;
+
+/* The pixels of an image that one result of pooling, or of its gradient, is made of: `rows` times `columns` of them, in
+ * memory `row` and `pixel` elements apart. Each has a number, which the pooling that looks for the greatest writes
+ * down: `first` for the first one, and so much more for the next in each direction. */
+typedef struct gp_cpu_window {
+    int64_t rows, columns, row, pixel;
+    int32_t first, row_step, column_step;
+    int share_step; /* sums: 1: a factor for each row and for each column, 0: one for all of them */
+} gp_cpu_window;
+
 struct gp_cpu_loops {
     const char *name; /* "portable", "avx2", "avx512" */
 
@@ -125,6 +140,32 @@ struct gp_cpu_loops {
     /* y = sources[0] + sources[1] + ..., from element `begin` on; y may be a source. */
     void (*ordered_sum)(float *y, const void *const *sources, int source_count, int64_t begin, int64_t count);
     bool (*all_finite)(gp_dtype dtype, const void *x, int64_t count);
+
+    /* -- batch norm: `count` elements that begin a row, the last row may be a part of one -- */
+    /* Mean and biased variance of each of n columns; 0 where a column has no element. */
+    void (*batch_moments)(gp_dtype dtype, const void *x, int64_t count, int64_t n, float *mean, float *variance);
+    /* y = (x - mean) scale + bias, rectified with relu. */
+    void (*batch_norm)(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
+                       int64_t count);
+    /* The sums over the rows of dy (x - mean) and of dy, which counts where y > 0 with relu. */
+    void (*batch_norm_sums)(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
+                            int64_t count, float *products, float *sums);
+    /* dx = (dy - shift - (x - mean) slope) scale, the same of dy. */
+    void (*batch_norm_gradient)(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy,
+                                const void *x, void *dx, int64_t count);
+
+    /* -- pixels of n channels -- */
+    /* The greatest (a NaN is greater than anything) and the number of the first one that is. */
+    void (*max_pool)(gp_dtype dtype, const gp_cpu_window *window, const void *x, void *y, uint8_t *index, int64_t n);
+    /* The sum of the pixels whose number in `index` (beside dy) is the window's. */
+    void (*max_pool_gradient)(gp_dtype dtype, const gp_cpu_window *window, const void *dy, const uint8_t *index,
+                              void *dx, int64_t n);
+    /* The sum of the pixels, each times the factor of its row and the factor of its column. */
+    void (*window_sum)(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *row_shares,
+                       const float *column_shares, void *y, int64_t n);
+    /* y[rows, n] = x[rows, n] s[n], and y[n] = the sum over the rows of a b */
+    void (*channel_scale)(gp_dtype dtype, const void *x, const void *s, void *y, int64_t rows, int64_t n);
+    void (*channel_dot)(gp_dtype dtype, const void *a, const void *b, void *y, int64_t rows, int64_t n);
 
     /* -- averages -- */
     /* average += rest * (value - average) */

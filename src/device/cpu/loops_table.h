@@ -3,7 +3,9 @@
 #include "device/cpu/loops.h"
 
 #include "device/cpu/loops_average.h"
+#include "device/cpu/loops_batch_norm.h"
 #include "device/cpu/loops_elementwise.h"
+#include "device/cpu/loops_images.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_peak.h"
 #include "device/cpu/loops_random.h"
@@ -41,6 +43,15 @@ const gp_cpu_loops GP_CPU_LOOPS = {
     .sum_squares = sum_squares,
     .ordered_sum = ordered_sum,
     .all_finite = all_finite,
+    .batch_moments = batch_moments,
+    .batch_norm = batch_norm,
+    .batch_norm_sums = batch_norm_sums,
+    .batch_norm_gradient = batch_norm_gradient,
+    .max_pool = max_pool,
+    .max_pool_gradient = max_pool_gradient,
+    .window_sum = window_sum,
+    .channel_scale = channel_scale,
+    .channel_dot = channel_dot,
     .moving_average = moving_average,
     .merge_moments = merge_moments,
     .peak = peak,

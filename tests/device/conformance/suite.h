@@ -97,6 +97,13 @@ void cases_transpose(suite *s), cases_slice(suite *s), cases_slice_gradient(suit
     cases_reduce_to(suite *s), cases_broadcast_to(suite *s);
 void cases_convolution(suite *s), cases_convolution_input_gradient(suite *s),
     cases_convolution_weight_gradient(suite *s);
+void cases_batch_norm(suite *s), cases_batch_norm_weight_gradient(suite *s), cases_batch_norm_gradient(suite *s),
+    cases_batch_norm_inference(suite *s), cases_batch_norm_inference_gradient(suite *s);
+void cases_max_pool(suite *s), cases_max_pool_gradient(suite *s), cases_average_pool(suite *s),
+    cases_average_pool_gradient(suite *s), cases_global_average_pool(suite *s),
+    cases_global_average_pool_gradient(suite *s), cases_pad(suite *s), cases_upsample(suite *s),
+    cases_upsample_gradient(suite *s), cases_drop_path(suite *s), cases_channel_scale(suite *s),
+    cases_channel_scale_gradient(suite *s);
 void cases_cross_entropy(suite *s), cases_cross_entropy_gradient(suite *s), cases_squared_error(suite *s),
     cases_squared_error_gradient(suite *s), cases_custom(suite *s);
 

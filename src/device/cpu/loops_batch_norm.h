@@ -1,0 +1,271 @@
+/* Loops over columns: batch norm and its gradients. Data is streamed once, row by row, four rows at a time, so that
+ * what is kept for a column is touched less often; a block of rows stays in the first-level caches while its deviations
+ * from its own mean are summed, and blocks are merged as groups (Chan et al. 1979), never by E[x^2] - E[x]^2. */
+#ifndef GP_DEVICE_CPU_LOOPS_BATCH_NORM_H
+#define GP_DEVICE_CPU_LOOPS_BATCH_NORM_H
+
+#include <string.h>
+
+#include "device/cpu/loops_average.h"
+#include "device/cpu/loops_norm.h"
+
+enum {
+    BLOCK_ELEMENTS = 8192, /* of a block of rows */
+    FEWEST_ROWS = 8,       /* of a block, however long they are */
+    MOST_ROWS = 64         /* keeps rounding errors small, however short they are */
+};
+
+/* Rows of a block: a multiple of four. */
+GP_INLINE int64_t block_rows(int64_t width) {
+    int64_t rows = BLOCK_ELEMENTS / width / 4 * 4;
+    return rows < FEWEST_ROWS ? FEWEST_ROWS : rows > MOST_ROWS ? MOST_ROWS : rows;
+}
+
+/* ---- moments ---- */
+
+GP_INLINE void tile_deviations(gp_dtype dtype, float *tile, const float *mean, const void *x, int rows, int64_t n,
+                               int columns) {
+    GP_SIMD
+    for (int c = 0; c < columns; c++) {
+        float squares = 0.0f;
+        for (int r = 0; r < rows; r++) {
+            float d = load(dtype, x, r * n + c) - mean[c];
+            squares += d * d;
+        }
+        tile[c] += squares;
+    }
+}
+
+GP_INLINE void tile_sums(gp_dtype dtype, float *tile, const void *x, int rows, int64_t n, int columns) {
+    GP_SIMD
+    for (int c = 0; c < columns; c++) {
+        float value = 0.0f;
+        for (int r = 0; r < rows; r++) {
+            value += load(dtype, x, r * n + c);
+        }
+        tile[c] += value;
+    }
+}
+
+GP_INLINE void tile_scale(float *tile, float factor, int columns) {
+    GP_SIMD
+    for (int c = 0; c < columns; c++) {
+        tile[c] *= factor;
+    }
+}
+
+/* Mean and variance of a block of rows. */
+GP_INLINE void block_moments(gp_dtype dtype, const void *x, int64_t rows, int64_t n, int columns, float *mean,
+                             float *variance) {
+    int64_t r = 0;
+    memset(mean, 0, (size_t)columns * sizeof *mean);
+    memset(variance, 0, (size_t)columns * sizeof *variance);
+    for (; r + 4 <= rows; r += 4) {
+        tile_sums(dtype, mean, from(dtype, x, r * n), 4, n, columns);
+    }
+    for (; r < rows; r++) {
+        tile_sums(dtype, mean, from(dtype, x, r * n), 1, n, columns);
+    }
+    tile_scale(mean, 1.0f / (float)rows, columns);
+    for (r = 0; r + 4 <= rows; r += 4) {
+        tile_deviations(dtype, variance, mean, from(dtype, x, r * n), 4, n, columns);
+    }
+    for (; r < rows; r++) {
+        tile_deviations(dtype, variance, mean, from(dtype, x, r * n), 1, n, columns);
+    }
+    tile_scale(variance, 1.0f / (float)rows, columns);
+}
+
+/* Of one tile of columns; `rest` columns have one row more. */
+GP_INLINE void tile_moments(gp_dtype dtype, const void *x, int64_t rows, int64_t n, int columns, int rest, float *mean,
+                            float *variance) {
+    float block_mean[TILE], block_variance[TILE];
+    int64_t step = block_rows(n);
+    memset(mean, 0, (size_t)columns * sizeof *mean);
+    memset(variance, 0, (size_t)columns * sizeof *variance);
+    for (int64_t first = 0; first < rows; first += step) {
+        int64_t count = smaller(step, rows - first);
+        block_moments(dtype, from(dtype, x, first * n), count, n, columns, block_mean, block_variance);
+        merge_moments(mean, variance, block_mean, block_variance, (float)count / (float)(first + count), columns);
+    }
+    if (rest > 0) {
+        block_moments(dtype, from(dtype, x, rows * n), 1, n, rest, block_mean, block_variance);
+        merge_moments(mean, variance, block_mean, block_variance, 1.0f / (float)(rows + 1), rest);
+    }
+}
+
+GP_INLINE void batch_moments_run(gp_dtype dtype, const void *x, int64_t count, int64_t n, float *mean,
+                                 float *variance) {
+    int64_t rows = count / n, rest = count % n;
+    for (int64_t first = 0; first < n; first += TILE) {
+        int columns = (int)smaller(TILE, n - first);
+        int more = rest > first ? (int)smaller(columns, rest - first) : 0;
+        tile_moments(dtype, from(dtype, x, first), rows, n, columns, more, mean + first, variance + first);
+    }
+}
+
+static void batch_moments(gp_dtype dtype, const void *x, int64_t count, int64_t n, float *mean, float *variance) {
+    if (dtype == GP_F32) {
+        batch_moments_run(GP_F32, x, count, n, mean, variance);
+    } else {
+        batch_moments_run(GP_BF16, x, count, n, mean, variance);
+    }
+}
+
+/* ---- the result ---- */
+
+/* What of a result the gradient asks for too: the same operations, so that both see the same sign. */
+GP_INLINE float normalised(const gp_cpu_channels *channels, float x, int64_t c) {
+    return (x - channels->mean[c]) * channels->scale[c] + channels->bias[c];
+}
+
+GP_INLINE void batch_norm_rows(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
+                               int rows, int64_t n, int64_t columns) {
+    GP_SIMD
+    for (int64_t c = 0; c < columns; c++) {
+        for (int r = 0; r < rows; r++) {
+            float value = normalised(channels, load(dtype, x, r * n + c), c);
+            store(dtype, y, r * n + c, relu && value < 0.0f ? 0.0f : value); /* NaN stays NaN */
+        }
+    }
+}
+
+GP_INLINE void batch_norm_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
+                              int64_t count) {
+    int64_t n = channels->width, rows = count / n, r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        batch_norm_rows(dtype, relu, channels, from(dtype, x, r * n), to(dtype, y, r * n), 4, n, n);
+    }
+    for (; r <= rows; r++) {
+        int64_t columns = r < rows ? n : count % n;
+        batch_norm_rows(dtype, relu, channels, from(dtype, x, r * n), to(dtype, y, r * n), 1, n, columns);
+    }
+}
+
+static void batch_norm(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
+                       int64_t count) {
+    if (dtype == GP_F32) {
+        (relu ? batch_norm_run(GP_F32, true, channels, x, y, count)
+              : batch_norm_run(GP_F32, false, channels, x, y, count));
+    } else {
+        (relu ? batch_norm_run(GP_BF16, true, channels, x, y, count)
+              : batch_norm_run(GP_BF16, false, channels, x, y, count));
+    }
+}
+
+/* ---- gradients ---- */
+
+/* dy, or 0 where the rectifier has cut. */
+GP_INLINE float passed(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, float x, int64_t i,
+                       int64_t c) {
+    float value = load(dtype, dy, i);
+    return relu && !(normalised(channels, x, c) > 0.0f) ? 0.0f : value;
+}
+
+typedef struct sums_tile {
+    float products[TILE], sums[TILE];
+} sums_tile;
+
+GP_INLINE void sums_tile_add(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, sums_tile *tile,
+                             const void *dy, const void *x, int rows, int64_t n, int columns) {
+    GP_SIMD
+    for (int c = 0; c < columns; c++) {
+        float products = 0.0f, sums = 0.0f;
+        for (int r = 0; r < rows; r++) {
+            float value = load(dtype, x, r * n + c);
+            float g = passed(dtype, relu, channels, dy, value, r * n + c, c);
+            products += g * (value - channels->mean[c]);
+            sums += g;
+        }
+        tile->products[c] += products;
+        tile->sums[c] += sums;
+    }
+}
+
+GP_INLINE void sums_tile_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
+                             int64_t rows, int columns, int rest, float *products, float *sums) {
+    int64_t n = channels->width, step = block_rows(n);
+    sums_tile total = {{0}, {0}};
+    for (int64_t first = 0; first <= rows; first += step) {
+        int64_t end = smaller(first + step, rows), r = first;
+        sums_tile block = {{0}, {0}};
+        for (; r + 4 <= end; r += 4) {
+            sums_tile_add(dtype, relu, channels, &block, from(dtype, dy, r * n), from(dtype, x, r * n), 4, n, columns);
+        }
+        for (; r < end; r++) {
+            sums_tile_add(dtype, relu, channels, &block, from(dtype, dy, r * n), from(dtype, x, r * n), 1, n, columns);
+        }
+        GP_SIMD
+        for (int c = 0; c < columns; c++) {
+            total.products[c] += block.products[c];
+            total.sums[c] += block.sums[c];
+        }
+    }
+    if (rest > 0) {
+        sums_tile_add(dtype, relu, channels, &total, from(dtype, dy, rows * n), from(dtype, x, rows * n), 1, n, rest);
+    }
+    memcpy(products, total.products, (size_t)columns * sizeof *products);
+    memcpy(sums, total.sums, (size_t)columns * sizeof *sums);
+}
+
+GP_INLINE void batch_norm_sums_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy,
+                                   const void *x, int64_t count, float *products, float *sums) {
+    int64_t n = channels->width, rows = count / n, rest = count % n;
+    for (int64_t first = 0; first < n; first += TILE) {
+        int columns = (int)smaller(TILE, n - first);
+        int more = rest > first ? (int)smaller(columns, rest - first) : 0;
+        gp_cpu_channels tile = {n, channels->mean + first, channels->scale + first, channels->bias + first, NULL, NULL};
+        sums_tile_run(dtype, relu, &tile, from(dtype, dy, first), from(dtype, x, first), rows, columns, more,
+                      products + first, sums + first);
+    }
+}
+
+static void batch_norm_sums(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
+                            int64_t count, float *products, float *sums) {
+    if (dtype == GP_F32) {
+        (relu ? batch_norm_sums_run(GP_F32, true, channels, dy, x, count, products, sums)
+              : batch_norm_sums_run(GP_F32, false, channels, dy, x, count, products, sums));
+    } else {
+        (relu ? batch_norm_sums_run(GP_BF16, true, channels, dy, x, count, products, sums)
+              : batch_norm_sums_run(GP_BF16, false, channels, dy, x, count, products, sums));
+    }
+}
+
+GP_INLINE void gradient_rows(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
+                             void *dx, int rows, int64_t n, int64_t columns) {
+    GP_SIMD
+    for (int64_t c = 0; c < columns; c++) {
+        for (int r = 0; r < rows; r++) {
+            float value = load(dtype, x, r * n + c);
+            float g = passed(dtype, relu, channels, dy, value, r * n + c, c);
+            float centred = g - channels->shift[c] - (value - channels->mean[c]) * channels->slope[c];
+            store(dtype, dx, r * n + c, centred * channels->scale[c]);
+        }
+    }
+}
+
+GP_INLINE void batch_norm_gradient_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy,
+                                       const void *x, void *dx, int64_t count) {
+    int64_t n = channels->width, rows = count / n, r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        gradient_rows(dtype, relu, channels, from(dtype, dy, r * n), from(dtype, x, r * n), to(dtype, dx, r * n), 4, n,
+                      n);
+    }
+    for (; r <= rows; r++) {
+        gradient_rows(dtype, relu, channels, from(dtype, dy, r * n), from(dtype, x, r * n), to(dtype, dx, r * n), 1, n,
+                      r < rows ? n : count % n);
+    }
+}
+
+static void batch_norm_gradient(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy,
+                                const void *x, void *dx, int64_t count) {
+    if (dtype == GP_F32) {
+        (relu ? batch_norm_gradient_run(GP_F32, true, channels, dy, x, dx, count)
+              : batch_norm_gradient_run(GP_F32, false, channels, dy, x, dx, count));
+    } else {
+        (relu ? batch_norm_gradient_run(GP_BF16, true, channels, dy, x, dx, count)
+              : batch_norm_gradient_run(GP_BF16, false, channels, dy, x, dx, count));
+    }
+}
+
+#endif

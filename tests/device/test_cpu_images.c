@@ -1,0 +1,211 @@
+/* Image kernels of the CPU device made of loops, with every instruction set and number of threads, against the
+ * reference device: the same bits whatever the threads, also where sums are made of several groups. Shapes of all kinds
+ * are the conformance test's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "cpu_check.h"
+
+/* Fills the expected values of the outputs from what the reference device computes. */
+static void expect(kernel_case *test) {
+    gp_device *device = NULL;
+    gp_type types[2][GP_MAX_OPERANDS];
+    void *inputs[GP_MAX_OPERANDS] = {NULL}, *outputs[GP_MAX_OPERANDS] = {NULL};
+    assert_int_equal(gp_device_create_reference(&device, NULL), GP_OK);
+    for (int i = 0; i < test->input_count; i++) {
+        types[0][i] = test->inputs[i].type;
+        inputs[i] = gp_allocate(device->class->bytes(types[0][i]));
+        device->class->upload(device, inputs[i], test->inputs[i].data, types[0][i]);
+    }
+    gp_op_call call = {test->attributes, types[0], (size_t)test->input_count, NULL, (size_t)test->output_count};
+    assert_int_equal(gp_op_class_of(test->id)->infer(&call, types[1]), GP_OK);
+    for (int i = 0; i < test->output_count; i++) {
+        dims shape = {types[1][i].shape.rank, {0}};
+        memcpy(shape.size, types[1][i].shape.dims, sizeof types[1][i].shape.dims);
+        test->outputs[i] = operand_zero(types[1][i].dtype, shape);
+        outputs[i] = gp_allocate(device->class->bytes(types[1][i]));
+    }
+    gp_kernel_desc desc = {test->id, gp_op_class_of(test->id), test->attributes,   types[0],
+                           types[1], test->input_count,        test->output_count, 0};
+    gp_kernel *kernel = NULL;
+    assert_int_equal(device->class->kernel_create(device, &desc, &kernel), GP_OK);
+    void *workspace = gp_allocate(kernel->workspace);
+    assert_int_equal(kernel->run(kernel, (const void *const *)inputs, outputs, workspace, &test->run), GP_OK);
+    kernel->destroy(kernel);
+    gp_free(workspace);
+    for (int i = 0; i < test->output_count; i++) {
+        size_t count = (size_t)operand_count(&test->outputs[i]);
+        device->class->download(device, test->outputs[i].data, outputs[i], types[1][i]);
+        gp_convert(test->outputs[i].values, GP_F64, test->outputs[i].data, types[1][i].dtype, count);
+        gp_free(outputs[i]);
+    }
+    for (int i = 0; i < test->input_count; i++) {
+        gp_free(inputs[i]);
+    }
+    gp_device_destroy(device);
+}
+
+static operand copy_of(const operand *x) {
+    dims shape = {x->type.shape.rank, {0}};
+    memcpy(shape.size, x->type.shape.dims, sizeof x->type.shape.dims);
+    operand made = operand_zero(x->type.dtype, shape);
+    memcpy(made.values, x->values, (size_t)operand_count(x) * sizeof *x->values);
+    operand_set(&made);
+    return made;
+}
+
+/* Keeps the outputs of a case as inputs of the next one, and frees the rest. */
+static void check_and_keep(kernel_case test, operand *kept, int first) {
+    expect(&test);
+    for (int i = 0; kept && first + i < test.output_count; i++) {
+        kept[i] = copy_of(&test.outputs[first + i]);
+    }
+    check_kernel(&test);
+}
+
+/* ---- batch norm ---- */
+
+static void batch_norm(gp_dtype dtype, dims shape, bool relu) {
+    gp_batch_norm_attributes attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.epsilon = 1e-3;
+    attributes.relu = relu;
+    dims n = {1, {shape.size[shape.rank - 1]}};
+    operand x = operand_of(dtype, shape, -1, 3), dy = operand_of(dtype, shape, -1, 1);
+    operand w = operand_of(GP_F32, n, -1, 1), b = operand_of(GP_F32, n, -1, 1), statistics[2], sums[2];
+    check_and_keep((kernel_case){.id = GP_OP_BATCH_NORM,
+                                 .attributes = &attributes,
+                                 .inputs = {copy_of(&x), copy_of(&w), copy_of(&b)},
+                                 .input_count = 3,
+                                 .output_count = 3},
+                   statistics, 1);
+    const operand *all[] = {&dy, &x, &w, &b, &statistics[0], &statistics[1]};
+    kernel_case gradient = {
+        .id = GP_OP_BATCH_NORM_WEIGHT_GRADIENT, .attributes = &attributes, .input_count = 6, .output_count = 2};
+    for (int i = 0; i < 6; i++) {
+        gradient.inputs[i] = copy_of(all[i]);
+    }
+    check_and_keep(gradient, sums, 0);
+    gradient.id = GP_OP_BATCH_NORM_GRADIENT;
+    gradient.input_count = 8;
+    gradient.output_count = 1;
+    for (int i = 0; i < 6; i++) {
+        gradient.inputs[i] = copy_of(all[i]);
+    }
+    gradient.inputs[6] = sums[0];
+    gradient.inputs[7] = sums[1];
+    check_and_keep(gradient, NULL, 0);
+    operand *own[] = {&x, &dy, &w, &b, &statistics[0], &statistics[1]};
+    for (int i = 0; i < 6; i++) {
+        operand_free(own[i]);
+    }
+}
+
+static void test_batch_norm(void **state) {
+    (void)state;
+    static const dims shapes[] = {
+        {2, {9, 5}}, {4, {3, 31, 29, 24}}, {4, {2, 17, 16, 70}}, {3, {2, 20, 1500}}, {4, {2, 64, 65, 3}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int relu = 0; relu < 2; relu++) {
+            batch_norm(GP_F32, shapes[i], relu);
+            batch_norm(GP_BF16, shapes[i], relu);
+        }
+    }
+}
+
+/* ---- pooling ---- */
+
+static void pool(gp_dtype dtype, int64_t n, int64_t side, int64_t channels) {
+    gp_window_attributes window = {.kernel = {3, 2},
+                                   .stride = {2, 1},
+                                   .dilation = {1, 1},
+                                   .before = {1, 0},
+                                   .after = {1, 1},
+                                   .image = {side, side + 1}};
+    operand x = operand_of(dtype, (dims){4, {n, side, side + 1, channels}}, -2, 2), made[2];
+    operand dy = operand_of(dtype, (dims){4, {n, (side - 1) / 2 + 1, side + 1, channels}}, -1, 1);
+    kernel_case test = {.attributes = &window, .input_count = 1, .output_count = 1};
+    test.id = GP_OP_MAX_POOL;
+    test.output_count = 2;
+    test.inputs[0] = copy_of(&x);
+    check_and_keep(test, made, 0);
+    test.output_count = 1;
+    test.id = GP_OP_AVERAGE_POOL;
+    test.inputs[0] = copy_of(&x);
+    check_and_keep(test, NULL, 0);
+    test.id = GP_OP_GLOBAL_AVERAGE_POOL;
+    test.attributes = NULL;
+    test.inputs[0] = x;
+    check_and_keep(test, NULL, 0);
+    test.id = GP_OP_AVERAGE_POOL_GRADIENT;
+    test.attributes = &window;
+    test.inputs[0] = copy_of(&dy);
+    check_and_keep(test, NULL, 0);
+    test.id = GP_OP_MAX_POOL_GRADIENT;
+    test.inputs[0] = dy;
+    test.inputs[1] = made[1];
+    test.input_count = 2;
+    check_and_keep(test, NULL, 0);
+    operand_free(&made[0]);
+}
+
+static void test_pool(void **state) {
+    (void)state;
+    static const int64_t channels[] = {1, 16, 65, 200};
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        pool(GP_F32, 3, 7, channels[i]);
+        pool(GP_BF16, 2, 18, channels[i]);
+    }
+}
+
+/* ---- the rest ---- */
+
+static void channels(gp_dtype dtype, dims x, int64_t n) {
+    dims s = {2, {x.size[0], n}};
+    check_and_keep((kernel_case){.id = GP_OP_CHANNEL_SCALE,
+                                 .inputs = {operand_of(dtype, x, -1, 1), operand_of(dtype, s, -1, 1)},
+                                 .input_count = 2,
+                                 .output_count = 1},
+                   NULL, 0);
+    check_and_keep((kernel_case){.id = GP_OP_CHANNEL_SCALE_GRADIENT,
+                                 .inputs = {operand_of(dtype, x, -1, 1), operand_of(dtype, x, -1, 1)},
+                                 .input_count = 2,
+                                 .output_count = 1},
+                   NULL, 0);
+    gp_drop_path_attributes path;
+    memset(&path, 0, sizeof path);
+    path.p = 0.5;
+    path.use = 3;
+    check_and_keep((kernel_case){.id = GP_OP_DROP_PATH,
+                                 .attributes = &path,
+                                 .inputs = {operand_of(dtype, x, -1, 1)},
+                                 .input_count = 1,
+                                 .output_count = 1,
+                                 .run = {.seed = 5, .step = 2}},
+                   NULL, 0);
+}
+
+static void test_channels(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        gp_dtype dtype = i ? GP_BF16 : GP_F32;
+        channels(dtype, (dims){4, {3, 9, 8, 33}}, 33);
+        channels(dtype, (dims){4, {5, 20, 21, 64}}, 64);
+        channels(dtype, (dims){3, {2, 3, 1030}}, 1030);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_channels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
