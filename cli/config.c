@@ -54,6 +54,21 @@ static bool read_integers(cli_config *config, const cli_key *key, const cli_node
     return true;
 }
 
+static bool read_texts(cli_config *config, const cli_node *node, cli_texts *texts) {
+    size_t count = 0;
+    for (const cli_node *child = node->first; child; child = child->next)
+        count++;
+    bool one = node->kind == CLI_SCALAR; /* a list of one may go without brackets */
+    if (!one && (node->kind != CLI_SEQUENCE || count == 0)) return false;
+    texts->items = cli_arena_take(&config->document.arena, (one ? 1 : count) * sizeof *texts->items);
+    if (!texts->items) return false;
+    for (const cli_node *child = one ? node : node->first; child; child = one ? NULL : child->next) {
+        if (child->kind != CLI_SCALAR || child->text[0] == '\0') return false;
+        texts->items[texts->count++] = child->text;
+    }
+    return true;
+}
+
 /* Converts the node into the key's field; false when it is not what the key accepts. */
 static bool read_value(cli_config *config, const cli_key *key, const cli_node *node) {
     void *field = (char *)&config->settings + key->offset;
@@ -75,6 +90,8 @@ static bool read_value(cli_config *config, const cli_key *key, const cli_node *n
         return cli_value_bytes(node, field);
     case CLI_KEY_PAIR:
         return read_pair(key, node, field);
+    case CLI_KEY_TEXTS:
+        return read_texts(config, node, field);
     case CLI_KEY_INTEGERS:
         return read_integers(config, key, node, field);
     case CLI_KEY_LAYERS:
@@ -243,14 +260,19 @@ static gp_status check_masked(cli_config *config) {
 
 static gp_status check_optimizer(cli_config *config) {
     cli_settings *s = &config->settings;
-    if (s->optimizer.lr == 0) s->optimizer.lr = s->optimizer.name == GP_OPTIMIZER_SGD ? 1e-2 : 1e-3;
+    bool adam = s->optimizer.name == GP_OPTIMIZER_ADAM || s->optimizer.name == GP_OPTIMIZER_ADAMW;
+    if (s->optimizer.lr == 0) s->optimizer.lr = adam ? 1e-3 : 1e-2;
+    if (!adam && !cli_config_node(config, "optimizer.betas")) s->optimizer.betas[1] = 0.9;
     if (s->optimizer.nesterov && s->optimizer.momentum == 0)
         return cli_config_error(config, "optimizer.nesterov", "optimizer.nesterov needs optimizer.momentum above 0");
     if (s->optimizer.schedule.min_lr > s->optimizer.lr)
         return cli_config_error(config, "optimizer.schedule.min_lr",
                                 "optimizer.schedule.min_lr is %g, above optimizer.lr, which is %g",
                                 s->optimizer.schedule.min_lr, s->optimizer.lr);
-    return GP_OK;
+    if (s->train.replace.count > 0 && !s->train.init_from)
+        return cli_config_error(config, "train.replace",
+                                "train.replace needs train.init_from: there is nothing to replace");
+    return cli_config_read_groups(config);
 }
 
 static void default_tokenizer(cli_config *config) {
@@ -412,6 +434,11 @@ void cli_config_optimizer(const cli_config *config, gp_optimizer_options *option
         .momentum = s->optimizer.momentum,
         .nesterov = s->optimizer.nesterov,
         .clip = s->optimizer.clip,
+        .epsilon_inside = s->optimizer.epsilon_inside,
+        .average = s->optimizer.average,
+        .layer_decay = s->optimizer.layer_decay,
+        .groups = config->groups,
+        .group_count = config->group_count,
         .schedule = {.kind = (gp_decay_kind)s->optimizer.schedule.name,
                      .warmup = s->optimizer.schedule.warmup,
                      .every = s->optimizer.schedule.every,
@@ -433,6 +460,7 @@ void cli_config_run(const cli_config *config, gp_run_options *options) {
         .keep_every = s->checkpoint.keep_every,
         .forget_best = !s->checkpoint.best,
         .shard_bytes = s->checkpoint.shard_size ? s->checkpoint.shard_size : UINT64_MAX,
+        .patience = s->train.patience,
         .trace = s->train.trace,
         .skip_not_finite = s->train.on_nan == 1,
         .seed = (uint64_t)s->train.seed,

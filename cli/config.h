@@ -5,6 +5,11 @@
 #include "config_document.h"
 #include "gpipe/train.h"
 
+typedef struct cli_texts {
+    const char **items;
+    size_t count;
+} cli_texts;
+
 typedef struct cli_integers {
     int64_t *values;
     size_t count;
@@ -52,7 +57,9 @@ typedef struct cli_settings {
     struct {
         int name;
         double lr, betas[2], epsilon, weight_decay, momentum, clip;
-        bool nesterov, shard;
+        bool nesterov, shard, epsilon_inside;
+        double average, layer_decay;
+        cli_texts lr_factors;
         struct {
             int name;
             int64_t warmup, every;
@@ -61,7 +68,9 @@ typedef struct cli_settings {
     } optimizer;
     struct {
         int64_t batch, steps, seed, eval_every, eval_windows;
+        int64_t patience;
         const char *out, *init_from;
+        cli_texts replace, freeze;
         int on_nan;
         bool trace;
     } train;
@@ -75,9 +84,11 @@ typedef struct cli_settings {
 typedef struct cli_config {
     cli_document document;
     cli_settings settings;
-    bool custom;    /* model.layers is a list; otherwise model.name is of the zoo */
-    uint64_t use;   /* the model's bit (config_keys.h) */
-    char *schedule; /* text of the schedule file; NULL: settings.pipeline.schedule is a name */
+    bool custom;                /* model.layers is a list; otherwise model.name is of the zoo */
+    uint64_t use;               /* the model's bit (config_keys.h) */
+    char *schedule;             /* text of the schedule file; NULL: settings.pipeline.schedule is a name */
+    gp_parameter_group *groups; /* of train.freeze and optimizer.lr_factors; NULL: none */
+    size_t group_count;
     size_t *stages; /* pipeline.stages as the library wants them; NULL: none */
 } cli_config;
 
@@ -102,6 +113,9 @@ gp_status cli_config_error(const cli_config *config, const char *path, const cha
 
 /* The same for the thread's message, when `status` is GP_INVALID; returns `status`. */
 gp_status cli_config_within(const cli_config *config, const char *path, gp_status status);
+
+/* config_groups.c: fills in `groups`; its errors name the key. */
+gp_status cli_config_read_groups(cli_config *config);
 
 /* The library's options; pointers are the configuration's. */
 void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options);

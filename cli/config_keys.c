@@ -151,20 +151,31 @@ static const cli_key keys[] = {
      "limit of each worker, for instance 512MiB or 8GiB"},
     INTEGER("device.threads", device.threads, ANY, 1, 4096, "1", "cores of each worker"),
 
-    CHOICE("optimizer.name", optimizer.name, ANY, "adamw|adam|sgd", "adamw", "how gradients become updates"),
-    NUMBER("optimizer.lr", optimizer.lr, ANY, 0, 1e30, true, false, "", "learning rate; default: 1e-3 (sgd: 1e-2)"),
+    CHOICE("optimizer.name", optimizer.name, ANY, "adamw|adam|sgd|rmsprop", "adamw", "how gradients become updates"),
+    NUMBER("optimizer.lr", optimizer.lr, ANY, 0, 1e30, true, false, "",
+           "learning rate; default: 1e-3 (sgd, rmsprop: 1e-2)"),
     {"optimizer.betas", CLI_KEY_PAIR, ANY, AT(optimizer.betas), 0, 1, true, true, NULL, "[0.9, 0.999]",
-     "decay of the two moments (adam, adamw)"},
+     "decay of the two moments (adam, adamw); the second is that of rmsprop, 0.9 by default"},
     NUMBER("optimizer.epsilon", optimizer.epsilon, ANY, 0, 1, true, false, "1e-8",
-           "added to the root of the second moment (adam, adamw)"),
+           "added to the root of the second moment (adam, adamw, rmsprop)"),
     NUMBER("optimizer.weight_decay", optimizer.weight_decay, ANY, 0, 1e9, false, false, "0.0",
            "of parameters with two or more dimensions"),
-    NUMBER("optimizer.momentum", optimizer.momentum, ANY, 0, 1, false, true, "0.0", "of sgd"),
+    NUMBER("optimizer.momentum", optimizer.momentum, ANY, 0, 1, false, true, "0.0", "of sgd and rmsprop"),
     BOOLEAN("optimizer.nesterov", optimizer.nesterov, ANY, "false", "look ahead by the momentum (sgd)"),
     NUMBER("optimizer.clip", optimizer.clip, ANY, 0, 1e30, false, false, "0.0",
            "largest norm of the whole gradient; 0: no limit"),
     BOOLEAN("optimizer.shard", optimizer.shard, ANY, "false",
             "with replicas: each keeps the optimizer state of its part of every parameter only (ZeRO 1)"),
+    BOOLEAN("optimizer.epsilon_inside", optimizer.epsilon_inside, ANY, "false",
+            "rmsprop: epsilon is added under the root and the second moment starts at 1, as in TensorFlow and the "
+            "AmoebaNet paper; false: as in PyTorch"),
+    NUMBER("optimizer.average", optimizer.average, ANY, 0, 1, false, true, "0.0",
+           "decay of an average of the weights (EMA) that evaluations see and checkpoints hold beside the weights; 0: "
+           "none. After n updates the decay is at most (1 + n) / (10 + n)"),
+    NUMBER("optimizer.layer_decay", optimizer.layer_decay, ANY, 0, 1, true, false, "1.0",
+           "factor of the learning rate for each layer that lies further from the last one"),
+    {"optimizer.lr_factors", CLI_KEY_TEXTS, ANY, AT(optimizer.lr_factors), 0, 0, false, false, NULL, "",
+     "factors of the learning rate for parameters by name, for instance [\"layers.0.*=0.1\"]; the first match counts"},
     CHOICE("optimizer.schedule.name", optimizer.schedule.name, ANY,
            "constant|linear|cosine|step|exponential|inverse_sqrt", "constant", "the learning rate after the warm-up"),
     INTEGER("optimizer.schedule.warmup", optimizer.schedule.warmup, ANY, 0, MOST_STEPS, "0",
@@ -184,6 +195,13 @@ static const cli_key keys[] = {
             "windows of the evaluations on the way; 0: the whole split. The last one covers the whole split"),
     TEXT("train.init_from", train.init_from, ANY, "",
          "weights to start from instead of random ones: a run directory, a checkpoint, or a safetensors file or index"),
+    {"train.replace", CLI_KEY_TEXTS, ANY, AT(train.replace), 0, 0, false, false, NULL, "",
+     "parameters that do not come from init_from but start anew, by name or pattern, for instance [\"head.*\"]"},
+    {"train.freeze", CLI_KEY_TEXTS, ANY, AT(train.freeze), 0, 0, false, false, NULL, "",
+     "parameters that are not trained, by name or pattern, for instance [\"layers.0.*\"]"},
+    INTEGER("train.patience", train.patience, ANY, 0, MOST, "0",
+            "evaluations (every eval_every steps) without a better validation loss after which the run ends early; 0: "
+            "never"),
     TEXT("train.out", train.out, ANY, "", "run directory; default: runs/ and the configuration's name"),
     CHOICE("train.on_nan", train.on_nan, ANY, "stop|skip", "stop",
            "when loss or gradients are not finite: stop, or skip that update"),
@@ -327,6 +345,9 @@ void cli_key_accepts(const cli_key *key, cli_text *text) {
     case CLI_KEY_PAIR:
         cli_text_add(text, "a list of two numbers");
         add_range(key, text);
+        break;
+    case CLI_KEY_TEXTS:
+        cli_text_add(text, "a list of texts");
         break;
     case CLI_KEY_INTEGERS:
         cli_text_add(text, "a list of integers");

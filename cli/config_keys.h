@@ -13,6 +13,7 @@ typedef enum cli_key_type {
     CLI_KEY_CHOICE,   /* int, the place among `choices` */
     CLI_KEY_BYTES,    /* size_t */
     CLI_KEY_PAIR,     /* double[2] */
+    CLI_KEY_TEXTS,    /* cli_texts */
     CLI_KEY_INTEGERS, /* cli_integers, each within the range */
     CLI_KEY_LAYERS    /* a list that config_model.c reads */
 } cli_key_type;

@@ -55,6 +55,14 @@ static void write_integers(cli_text *out, const cli_integers *integers) {
     cli_text_add(out, "]");
 }
 
+static void write_texts(cli_text *out, const cli_texts *texts) {
+    for (size_t i = 0; i < texts->count; i++) {
+        cli_text_add(out, i ? ", " : "[");
+        write_text(out, texts->items[i]);
+    }
+    cli_text_add(out, "]");
+}
+
 /* A path that means the same from another folder. */
 static void write_path(cli_text *out, const char *path) {
     char folder[4096];
@@ -106,6 +114,7 @@ static void write_layers(cli_text *out, const cli_node *list, int indent) {
 static bool is_unset(const cli_key *key, const void *field) {
     if (!key->standard || key->standard[0] != '\0') return false;
     if (key->type == CLI_KEY_TEXT) return *(const char *const *)field == NULL;
+    if (key->type == CLI_KEY_TEXTS) return ((const cli_texts *)field)->count == 0;
     if (key->type == CLI_KEY_INTEGERS) return ((const cli_integers *)field)->count == 0;
     if (key->type == CLI_KEY_INTEGER) return *(const int64_t *)field == 0;
     return key->type == CLI_KEY_NUMBER && *(const double *)field == 0;
@@ -158,6 +167,9 @@ static void write_value(cli_text *out, const cli_config *config, const cli_key *
         cli_text_add(out, ", ");
         write_number(out, ((const double *)field)[1]);
         cli_text_add(out, "]");
+        break;
+    case CLI_KEY_TEXTS:
+        write_texts(out, field);
         break;
     case CLI_KEY_INTEGERS:
         write_integers(out, field);

@@ -130,7 +130,8 @@ static gp_status create_trainer(cli_session *session) {
     gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer,
                                          session->config.settings.train.steps);
     if (status != GP_OK || !weights) return status;
-    status = gp_trainer_load(session->trainer, weights);
+    const cli_texts *replace = &session->config.settings.train.replace;
+    status = gp_trainer_load_except(session->trainer, weights, replace->items, replace->count);
     if (status == GP_OK) cli_message(GP_LOG_INFO, "the weights of %s are the start", weights);
     return cli_config_within(&session->config, "train.init_from", status);
 }

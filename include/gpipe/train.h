@@ -66,9 +66,8 @@ typedef struct gp_lr_options {
     double min_lr, gamma;  /* gamma: 0 is 0.1 */
 } gp_lr_options;
 
-/* Parameters whose names match a pattern as of the shell (fnmatch(3): `*` also stands for dots) and how they are
- * trained.
- */
+/* Parameters whose names match a pattern, and how they are trained. A pattern is one of the shell (fnmatch(3); `*` also
+ * stands for dots), or the beginning of names up to a dot: "head" matches head.weight and head.bias. */
 typedef struct gp_parameter_group {
     const char *pattern;
     bool frozen;      /* not updated; its gradient does not count in the norm */
@@ -243,6 +242,10 @@ GP_API gp_status gp_trainer_generate(gp_trainer *trainer, const int32_t *prompt,
  * partitioning), and back. Loading demands every one with its shape; the message names what is missing. */
 GP_API gp_status gp_trainer_save(gp_trainer *trainer, const char *path);
 GP_API gp_status gp_trainer_load(gp_trainer *trainer, const char *path);
+/* The same but for the parameters and states whose names match one of `count` patterns (see gp_parameter_group): they
+ * stay as they are. A pattern that matches none is GP_INVALID. */
+GP_API gp_status gp_trainer_load_except(gp_trainer *trainer, const char *path, const char *const *patterns,
+                                        size_t count);
 /* Writes a checkpoint (gpipe/checkpoint.h) into <run>/checkpoints/step-N, N being the steps made, and waits until it is
  * on the disk. Older ones stay. Errors: GP_INVALID for a trainer without optimizer; GP_IO, also when the disk is full.
  */

@@ -207,12 +207,23 @@ gp_status gp_shards_open_base(gp_shards **shards, const char *folder, const char
     return status;
 }
 
+/* What a folder with weights is opened as: where a run kept an average of its weights, that is what it was judged by. */
+static const char *base_of(const char *folder) {
+    char *single = gp_format_text("%s/average.safetensors", folder);
+    char *index = gp_format_text("%s/average.safetensors.index.json", folder);
+    bool averages = single && index && (is_there(single) || is_there(index));
+    gp_free(single);
+    gp_free(index);
+    return averages ? "average" : "model";
+}
+
 gp_status gp_shards_open(gp_shards **shards, const char *path) {
     *shards = NULL;
     if (!is_folder(path)) return open_path(shards, path);
     char *latest = gp_format_text("%s/checkpoints/latest", path);
     if (!latest) return GP_OUT_OF_MEMORY;
-    gp_status status = gp_shards_open_base(shards, is_folder(latest) ? latest : path, "model");
+    const char *folder = is_folder(latest) ? latest : path;
+    gp_status status = gp_shards_open_base(shards, folder, base_of(folder));
     gp_free(latest);
     return status;
 }

@@ -2,12 +2,12 @@
  * (device/device.h). */
 #include "train/optimizer.h"
 
-#include <fnmatch.h>
 #include <math.h>
 
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "train/names.h"
 
 static gp_status check_range(const char *key, double value, double low, double high) {
     if (value >= low && value < high) return GP_OK;
@@ -78,16 +78,9 @@ double gp_optimizer_average_decay(const gp_optimizer_options *resolved, int64_t 
 /* ---- factors of the learning rate ---- */
 
 static gp_status check_groups(const gp_optimizer_options *resolved, const gp_model *model) {
-    size_t parameters = gp_model_parameters(model);
     for (size_t g = 0; g < resolved->group_count; g++) {
-        const gp_parameter_group *group = &resolved->groups[g];
-        size_t p = 0;
-        GP_TRY(check_range("groups: lr_factor", group->lr_factor, 0, INFINITY));
-        while (p < parameters && fnmatch(group->pattern, gp_model_parameter(model, p).name, 0) != 0)
-            p++;
-        if (p == parameters)
-            return gp_error(GP_INVALID, "no parameter matches \"%s\"; the first is called %s", group->pattern,
-                            parameters ? gp_model_parameter(model, 0).name : "(there is none)");
+        GP_TRY(check_range("groups: lr_factor", resolved->groups[g].lr_factor, 0, INFINITY));
+        GP_TRY(gp_names_check(model, resolved->groups[g].pattern));
     }
     return GP_OK;
 }
@@ -98,7 +91,7 @@ static double factor_of(const gp_optimizer_options *resolved, const gp_model *mo
     double factor = pow(resolved->layer_decay, last - (double)info.layer);
     for (size_t g = 0; g < resolved->group_count; g++) {
         const gp_parameter_group *group = &resolved->groups[g];
-        if (fnmatch(group->pattern, info.name, 0) != 0) continue;
+        if (!gp_name_matches(group->pattern, info.name)) continue;
         if (group->frozen) return 0;
         return group->lr_factor > 0 ? factor * group->lr_factor : factor;
     }

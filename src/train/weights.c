@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "gpipe/checkpoint.h"
+#include "train/names.h"
 #include "train/trainer.h"
 
 typedef enum tensor_kind { PARAMETER, GRADIENT, STATE } tensor_kind;
@@ -163,25 +164,43 @@ static gp_status load_parameter(gp_trainer *trainer, const gp_shards *file, cons
     return gp_engine_write_parameter(trainer->engine, parameter, values);
 }
 
-static gp_status load_state(gp_trainer *trainer, const gp_shards *file, const char *path, size_t state,
-                            float *values) {
+static gp_status load_state(gp_trainer *trainer, const gp_shards *file, const char *path, size_t state, float *values) {
     gp_state_info info = gp_model_state(trainer->model, state);
     GP_TRY(read_from_file(file, path, info.name, info.shape, values));
     return gp_engine_write_state(trainer->engine, state, values);
 }
 
-gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
+static bool is_excepted(const char *name, const char *const *patterns, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (gp_name_matches(patterns[i], name)) return true;
+    return false;
+}
+
+static gp_status load_all(gp_trainer *trainer, const gp_shards *file, const char *path, const char *const *patterns,
+                          size_t count, float *values) {
+    const gp_model *model = trainer->model;
+    for (size_t p = 0; p < gp_model_parameters(model); p++)
+        if (!is_excepted(gp_model_parameter(model, p).name, patterns, count))
+            GP_TRY(load_parameter(trainer, file, path, p, values));
+    for (size_t s = 0; s < gp_model_states(model); s++)
+        if (!is_excepted(gp_model_state(model, s).name, patterns, count))
+            GP_TRY(load_state(trainer, file, path, s, values));
+    return GP_OK;
+}
+
+gp_status gp_trainer_load_except(gp_trainer *trainer, const char *path, const char *const *patterns, size_t count) {
     gp_shards *file = NULL;
     weights_file scratch = {0};
+    for (size_t i = 0; i < count; i++)
+        GP_TRY(gp_names_check(trainer->model, patterns[i]));
     gp_status status = gp_shards_open(&file, path);
     if (status == GP_OK) status = weights_file_create(&scratch, trainer->model, 1);
-    for (size_t p = 0; status == GP_OK && p < gp_model_parameters(trainer->model); p++) {
-        status = load_parameter(trainer, file, path, p, scratch.values);
-    }
-    for (size_t s = 0; status == GP_OK && s < gp_model_states(trainer->model); s++) {
-        status = load_state(trainer, file, path, s, scratch.values);
-    }
+    if (status == GP_OK) status = load_all(trainer, file, path, patterns, count, scratch.values);
     weights_file_destroy(&scratch);
     gp_shards_close(file);
     return status;
+}
+
+gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {
+    return gp_trainer_load_except(trainer, path, NULL, 0);
 }
