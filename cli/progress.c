@@ -1,12 +1,15 @@
 /* Redrawn at most ten times a second; a plain line about every five seconds and at evaluations. */
 #include "progress.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "message.h"
 
 static const double redraw_every = 0.1, line_every = 5.0, newest = 0.1; /* share of the newest step in averages */
+static const double told_waiting = 0.05;                                /* less waiting for data is not worth a word */
 
 double cli_now(void) {
     struct timespec time;
@@ -45,21 +48,30 @@ static double smooth(double average, double value, bool first) {
     return first ? value : average + newest * (value - average);
 }
 
+static bool counts_tokens(const gp_step_metrics *metrics) {
+    return !metrics->unit || strcmp(metrics->unit, "tokens") == 0;
+}
+
 static void measure(cli_progress *progress, const gp_step_metrics *metrics) {
-    double seconds = metrics->seconds > 0 ? metrics->seconds : 1e-9;
-    progress->tokens_per_second =
-        smooth(progress->tokens_per_second, (double)metrics->tokens / seconds, metrics->step <= 2);
+    double seconds = metrics->seconds + metrics->data_seconds;
+    double count = (double)(counts_tokens(metrics) ? metrics->tokens : metrics->examples);
+    bool first = metrics->step <= 2;
+    if (seconds <= 0) seconds = 1e-9;
+    progress->per_second = smooth(progress->per_second, count / seconds, first);
+    progress->waiting = smooth(progress->waiting, metrics->data_seconds / seconds, first);
 }
 
 /* What is left goes by the whole run so far, evaluations included: the newest step alone would make it jump. */
 static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, double time, char *line,
                     size_t size) {
-    char tokens[16], left[24], memory[16];
+    char count[16], left[24], memory[16], waiting[32] = "";
     double remaining = (time - progress->started) / (double)metrics->step * (double)(progress->steps - metrics->step);
-    snprintf(line, size, "step %lld/%lld  loss %.4f  %s tokens/s  bubble %.1f%%  %s  %s left", (long long)metrics->step,
-             (long long)progress->steps, metrics->loss, cli_rate(progress->tokens_per_second, tokens, sizeof tokens),
-             100 * metrics->bubble, gp_bytes_format(progress->memory, memory, sizeof memory),
-             cli_duration(remaining, left, sizeof left));
+    if (progress->waiting > told_waiting)
+        snprintf(waiting, sizeof waiting, "waits for data %.0f%%  ", 100 * progress->waiting);
+    snprintf(line, size, "step %lld/%lld  loss %.4f  %s %s/s  bubble %.1f%%  %s%s  %s left", (long long)metrics->step,
+             (long long)progress->steps, metrics->loss, cli_rate(progress->per_second, count, sizeof count),
+             metrics->unit ? metrics->unit : "tokens", 100 * metrics->bubble, waiting,
+             gp_bytes_format(progress->memory, memory, sizeof memory), cli_duration(remaining, left, sizeof left));
 }
 
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, const gp_evaluation *validation) {

@@ -11,7 +11,8 @@ typedef struct cli_progress {
     double started;   /* seconds of the clock */
     double last_line; /* when a line was last written */
     double last_drawn;
-    double tokens_per_second; /* smoothed */
+    double per_second; /* tokens, images; smoothed */
+    double waiting;    /* share of the time in which there was no mini-batch; smoothed */
 } cli_progress;
 
 void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan);

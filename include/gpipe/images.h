@@ -107,6 +107,7 @@ typedef struct gp_image_options {
     int64_t window;       /* of random sampling: images stay within a window of so many, so that slow storage is read
                              mostly forward; 0: all are shuffled */
     int64_t batch;        /* samples of a mini-batch: mini-batch t has samples t * batch and so on of the training */
+    int threads;          /* of loaders that are not told how many; 0: as many as there are cores */
 } gp_image_options;
 
 /* A dataset for classifiers: a sample is f32[height, width, channels], its target i32[] (the class), or with mixup

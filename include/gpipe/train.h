@@ -181,6 +181,8 @@ typedef struct gp_step_metrics {
     int64_t examples, tokens; /* of this mini-batch; tokens: targets that count */
     bool finite;              /* false: no update was made; `fault` says where NaN or infinity began */
     const char *fault;
+    double data_seconds; /* that a run waited for the mini-batch, before `seconds` began */
+    const char *unit;    /* what the data of a run counts (gp_dataset_unit); NULL outside runs */
 } gp_step_metrics;
 
 /* One step on a mini-batch of host tensors, batch first (at most pipeline.batch samples). `weights` may be NULL or

@@ -42,6 +42,7 @@ struct gp_dataset {
     gp_type target_type;
     bool weighted;
     const gp_tokenizer *tokenizer; /* NULL: none */
+    int threads;                   /* of a loader that is not told how many; 0: by `slow` */
     int32_t vocabulary;            /* of text: ids are below; else 0 */
 };
 

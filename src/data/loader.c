@@ -176,6 +176,7 @@ static gp_status start_threads(gp_loader *loader, int count) {
 static int choose_threads(const gp_loader *loader) {
     int cores = gp_core_count();
     if (loader->options.threads > 0) return loader->options.threads;
+    if (loader->dataset->threads > 0) return loader->dataset->threads;
     if (!loader->dataset->table->slow) return 0;
     return cores > MOST_THREADS ? MOST_THREADS : cores;
 }

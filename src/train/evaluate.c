@@ -35,35 +35,38 @@ static void count_predictions(const gp_trainer *trainer, int64_t samples, gp_eva
     }
 }
 
-static gp_status evaluate_windows(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t first,
-                                  gp_batch *batch, gp_evaluation *sum) {
-    int64_t samples = batch->inputs.type.shape.dims[0];
+static gp_status evaluate_batch(gp_trainer *trainer, const gp_batch *batch, gp_evaluation *sum) {
     if (trainer->should_stop && trainer->should_stop(trainer->user))
         return gp_error(GP_INTERRUPTED, "the evaluation was interrupted");
-    GP_TRY(gp_dataset_window(dataset, split, first, samples, batch));
     GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &sum->loss, &sum->weight));
-    if (sum->classes > 0) count_predictions(trainer, samples, sum);
+    if (sum->classes > 0) count_predictions(trainer, batch->inputs.type.shape.dims[0], sum);
     return GP_OK;
+}
+
+static gp_status evaluate_batches(gp_trainer *trainer, gp_loader *loader, gp_evaluation *sum) {
+    for (;;) {
+        gp_batch *batch;
+        GP_TRY(gp_loader_next(loader, &batch));
+        if (!batch) return GP_OK;
+        GP_TRY(evaluate_batch(trainer, batch, sum));
+    }
 }
 
 gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
                                     gp_evaluation *evaluation) {
-    int64_t windows = gp_dataset_windows(dataset, split), batch_size = trainer->layout.engine.batch;
+    int64_t windows = gp_dataset_windows(dataset, split), batch = trainer->layout.engine.batch;
+    gp_loader_options options = {.size = sizeof options, .split = split, .evaluation = true};
     gp_evaluation sum;
-    gp_batch batch;
-    gp_status status = GP_OK;
+    gp_loader *loader;
     GP_TRY(gp_options_read(&sum, sizeof sum, evaluation, "gp_evaluation"));
     sum = (gp_evaluation){.size = sum.size, .confusion = sum.confusion};
     sum.classes = gp_model_classes(trainer->model);
-    if (most > 0 && most < windows) windows = most;
     if (windows < 1) return gp_error(GP_INVALID, "the split has no window to evaluate on");
-    if (batch_size > windows) batch_size = windows;
-    GP_TRY(gp_batch_create(&batch, dataset, batch_size));
-    for (int64_t first = 0; status == GP_OK && first < windows; first += batch_size) {
-        gp_batch_resize(&batch, windows - first < batch_size ? windows - first : batch_size);
-        status = evaluate_windows(trainer, dataset, split, first, &batch, &sum);
-    }
-    gp_batch_destroy(&batch);
+    options.count = most > 0 && most < windows ? most : windows;
+    options.samples = batch < options.count ? batch : options.count;
+    GP_TRY(gp_loader_create(&loader, dataset, &options));
+    gp_status status = evaluate_batches(trainer, loader, &sum);
+    gp_loader_destroy(loader);
     sum.loss = sum.weight > 0 ? sum.loss / sum.weight : 0;
     if (status == GP_OK && evaluation) gp_options_write(evaluation, &sum, sizeof sum);
     return status;

@@ -21,7 +21,7 @@ typedef struct run_state {
     const gp_run_options *options;
     gp_run_directory *directory; /* NULL: nothing is written */
     gp_saver *saver;
-    gp_batch batch;
+    gp_loader *loader;
     int64_t steps;
     gp_evaluation validation; /* the last one; its loss is NaN when there was none */
     bool has_validation;      /* one after this step */
@@ -105,10 +105,13 @@ static gp_status check_finite(const run_state *run, const gp_step_metrics *metri
 }
 
 static gp_status one_step(run_state *run, int64_t index) {
-    int64_t samples = run->batch.inputs.type.shape.dims[0];
     gp_step_metrics metrics = {0};
-    GP_TRY(gp_dataset_sample(run->dataset, GP_SPLIT_TRAIN, run->options->seed, index, 0, samples, &run->batch));
-    GP_TRY(gp_trainer_step(run->trainer, &run->batch.inputs, &run->batch.targets, &run->batch.weights, &metrics));
+    gp_batch *batch;
+    double waited = gp_loader_waited(run->loader);
+    GP_TRY(gp_loader_next(run->loader, &batch));
+    GP_TRY(gp_trainer_step(run->trainer, &batch->inputs, &batch->targets, &batch->weights, &metrics));
+    metrics.data_seconds = gp_loader_waited(run->loader) - waited;
+    metrics.unit = gp_dataset_unit(run->dataset);
     int64_t every = run->options->eval_every;
     bool last = index + 1 == run->steps;
     gp_status finite = check_finite(run, &metrics);
@@ -196,10 +199,22 @@ static gp_status open_out(run_state *run) {
     return status;
 }
 
+/* From the step that comes next: which samples it has is a function of its number. */
+static gp_status open_loader(run_state *run) {
+    int64_t first = run->trainer->step;
+    gp_loader_options options = {.size = sizeof options,
+                                 .split = GP_SPLIT_TRAIN,
+                                 .seed = run->options->seed,
+                                 .first = first,
+                                 .count = run->steps > first ? run->steps - first : 0,
+                                 .samples = run->trainer->layout.engine.batch};
+    return gp_loader_create(&run->loader, run->dataset, &options);
+}
+
 static gp_status run_all(run_state *run) {
     GP_TRY(check_resumed(run));
     GP_TRY(open_out(run));
-    GP_TRY(gp_batch_create(&run->batch, run->dataset, run->trainer->layout.engine.batch));
+    GP_TRY(open_loader(run));
     GP_TRY(catch_up(run));
     return loop(run);
 }
@@ -215,7 +230,7 @@ gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const g
     trainer->user = known.user;
     gp_status status = run_all(&run);
     trainer->should_stop = NULL;
-    gp_batch_destroy(&run.batch);
+    gp_loader_destroy(run.loader);
     gp_saver_destroy(run.saver);
     gp_run_directory_close(run.directory);
     run.validation.confusion = NULL;

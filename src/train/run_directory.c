@@ -110,13 +110,25 @@ static void add_validation(json_t *line, const gp_evaluation *validation) {
     if (validation->classes > 5) json_object_set_new(line, "val_top5", json_real((double)validation->top5 / samples));
 }
 
+/* Tokens, or images and the like: then a target is a sample. */
+static void add_rate(json_t *line, const gp_step_metrics *metrics) {
+    const char *unit = metrics->unit ? metrics->unit : "tokens";
+    bool tokens = strcmp(unit, "tokens") == 0;
+    double seconds = metrics->seconds + metrics->data_seconds;
+    int64_t count = tokens ? metrics->tokens : metrics->examples;
+    char key[64];
+    snprintf(key, sizeof key, "%.32s_per_second", unit);
+    if (tokens) json_object_set_new(line, unit, json_integer((json_int_t)count));
+    json_object_set_new(line, key, json_real(seconds > 0 ? (double)count / seconds : 0));
+}
+
 gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics,
                                    const gp_evaluation *validation) {
-    double per_second = metrics->seconds > 0 ? (double)metrics->tokens / metrics->seconds : 0;
-    json_t *line = json_pack("{s:I, s:o, s:f, s:o, s:I, s:I, s:f, s:f, s:f}", "step", (json_int_t)metrics->step, "loss",
+    json_t *line = json_pack("{s:I, s:o, s:f, s:o, s:I, s:f, s:f, s:f}", "step", (json_int_t)metrics->step, "loss",
                              number(metrics->loss), "lr", metrics->lr, "grad_norm", number(metrics->gradient_norm),
-                             "examples", (json_int_t)metrics->examples, "tokens", (json_int_t)metrics->tokens,
-                             "seconds", metrics->seconds, "tokens_per_second", per_second, "bubble", metrics->bubble);
+                             "examples", (json_int_t)metrics->examples, "seconds", metrics->seconds, "data_seconds",
+                             metrics->data_seconds, "bubble", metrics->bubble);
+    if (line) add_rate(line, metrics);
     if (line && validation) add_validation(line, validation);
     if (line && !metrics->finite) json_object_set_new(line, "fault", json_string(metrics->fault));
     return write_line(directory, line);

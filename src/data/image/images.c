@@ -69,6 +69,8 @@ static gp_status check_options(const gp_image_options *options) {
     if (options->batch < 1 || options->batch > UINT32_MAX)
         return gp_error(GP_INVALID, "a mini-batch of %" PRId64 " samples: 1 to %" PRIu32 " are accepted",
                         options->batch, UINT32_MAX);
+    if (options->threads < 0 || options->threads > 256)
+        return gp_error(GP_INVALID, "%d threads cannot load: 0 to 256 are accepted", options->threads);
     if (options->window < 0) return gp_error(GP_INVALID, "a window of %" PRId64 " images cannot be", options->window);
     if (options->most_pixels < 0)
         return gp_error(GP_INVALID, "a limit of %" PRId64 " pixels cannot be", options->most_pixels);
@@ -231,6 +233,7 @@ static gp_status build(gp_image_dataset *images, const gp_image_options *options
         (gp_type){GP_F32, gp_shape_of(3, (int64_t[]){options->height, options->width, options->channels})};
     images->dataset.target_type = (gp_type){GP_I32, mixes ? gp_shape_of(1, (int64_t[]){2}) : (gp_shape){0}};
     images->dataset.weighted = mixes;
+    images->dataset.threads = options->threads;
     GP_TRY(copy_classes(images, options->classes));
     GP_TRY(open_train(images, options));
     return open_validation(images, options);
