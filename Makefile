@@ -4,6 +4,7 @@
 #   make demo       trains a small GPT on real text through two partitions
 #   make test       builds and passes all tests
 #   make bench      prints the benchmarks (docs/benchmarks.md)
+#   make interop    checks against the programs that gpipe exchanges files with (docs/interop.md)
 #   make check      what CI runs: formatting, warnings, analysers, tests, sanitizers, installation
 #   make install    installs to PREFIX (default /usr/local)
 
@@ -12,7 +13,7 @@ BUILD := build/release
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
 
-.PHONY: all dependencies demo test bench check format install clean
+.PHONY: all dependencies demo test bench interop check format install clean
 
 all: dependencies
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR) >/dev/null
@@ -29,6 +30,9 @@ test: all
 
 bench: all
 	@tools/bench $(BUILD)
+
+interop: all
+	@tools/interop $(BUILD)
 
 check:
 	@tools/check
