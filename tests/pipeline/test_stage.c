@@ -62,7 +62,9 @@ static gp_status create_packing(gp_device *device, const gp_kernel_desc *desc, g
     made->inner = inner;
     made->form = (gp_form){.bytes = device->class->bytes(desc->inputs[1]), .type = desc->inputs[1], .pack = negate};
     snprintf(made->form.key, sizeof made->form.key, "for %d", (int)desc->inputs[0].shape.dims[0]);
-    made->kernel = (gp_kernel){.workspace = inner->workspace + gp_align(made->form.bytes),
+    size_t workspace = inner->workspace + gp_align(made->form.bytes);
+    made->kernel = (gp_kernel){.workspace = workspace,
+                               .packed_workspace = workspace,
                                .forms = {NULL, &made->form},
                                .run = run_packed,
                                .destroy = destroy_packing};
