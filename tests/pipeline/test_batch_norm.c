@@ -169,16 +169,32 @@ static void only_steps_change_states(void **state) {
 }
 
 /* Evaluation normalises with the states, whatever the mini-batch: y = (x - mean) / sqrt(variance + epsilon). */
+static double normalised(const gp_batch *batch, int i, const float *mean, const float *variance) {
+    double x = (double)((const float *)batch->inputs.data)[i];
+    return (x - (double)mean[i % 3]) / sqrt((double)variance[i % 3] + 1e-5);
+}
+
+/* The model's output for the first two samples. */
+static void check_output(gp_engine *engine, const gp_batch *batch, const float *mean, const float *variance) {
+    gp_tensor inputs = batch->inputs, outputs;
+    inputs.type.shape.dims[0] = 2;
+    assert_ok(gp_tensor_create(&outputs, inputs.type));
+    assert_ok(gp_engine_forward(engine, &inputs, &outputs));
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs((double)((float *)outputs.data)[i] - normalised(batch, i, mean, variance)) < 1e-5);
+    gp_tensor_destroy(&outputs);
+}
+
 static void evaluation_uses_states(void **state) {
     (void)state;
     static const float mean[] = {1, -2, 0.5f}, variance[] = {4, 0.25f, 1};
+    static const float identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, zeros[3] = {0};
     gp_model *model = norm_between(3, 0.5);
     for (size_t stages = 1; stages <= 3; stages++) {
         gp_engine_options options = test_options(model, stages, 4, 2);
         options.inference = stages == 3;
         gp_batch batch;
         double loss, weight, expected = 0;
-        static const float identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, zeros[3] = {0};
         gp_engine *engine = start(&options);
         test_batch_create(&batch, model, 4, 3);
         assert_ok(gp_engine_write_parameter(engine, 2, identity));
@@ -186,12 +202,12 @@ static void evaluation_uses_states(void **state) {
         assert_ok(gp_engine_write_state(engine, 0, mean));
         assert_ok(gp_engine_write_state(engine, 1, variance));
         for (int i = 0; i < 12; i++) {
-            double x = (double)((float *)batch.inputs.data)[i], target = (double)((float *)batch.targets.data)[i];
-            double y = (x - (double)mean[i % 3]) / sqrt((double)variance[i % 3] + 1e-5);
-            expected += (y - target) * (y - target) / 3;
+            double error = normalised(&batch, i, mean, variance) - (double)((float *)batch.targets.data)[i];
+            expected += error * error / 3;
         }
         assert_ok(gp_engine_evaluate(engine, &batch, &loss, &weight));
         if (!(fabs(loss - expected) < 1e-5 * expected)) fail_msg("loss %.9g instead of %.9g", loss, expected);
+        check_output(engine, &batch, mean, variance);
         gp_engine_destroy(engine);
         test_batch_destroy(&batch);
     }
