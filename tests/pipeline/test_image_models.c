@@ -2,8 +2,6 @@
  * output, long skips; a batch that the micro-batches do not divide. */
 #include "variants.h"
 
-#include <stdlib.h>
-
 #define INTEGER(name, value)                                                                                           \
     { .key = name, .type = GP_OPTION_INTEGER, .integer = value }
 #define NUMBER(name, value)                                                                                            \
@@ -45,6 +43,5 @@ static void unet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(amoebanet), cmocka_unit_test(resnet), cmocka_unit_test(unet)};
-    setenv("GPIPE_TEST_DEVICE", "reference", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

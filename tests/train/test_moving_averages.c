@@ -36,12 +36,8 @@ static gp_model *make_model(void) {
 }
 
 static gp_trainer *make_trainer(const gp_model *model, int partitions, const gp_optimizer_options *optimizer) {
-    gp_pipeline_options pipeline = {.partitions = partitions,
-                                    .micro_batches = 3,
-                                    .batch = BATCH,
-                                    .balance = GP_BALANCE_PARAMETERS,
-                                    .device = {.type = GP_DEVICE_REFERENCE},
-                                    .seed = 3};
+    gp_pipeline_options pipeline = {
+        .partitions = partitions, .micro_batches = 3, .batch = BATCH, .balance = GP_BALANCE_PARAMETERS, .seed = 3};
     gp_trainer *trainer = NULL;
     assert_int_equal(gp_trainer_create(&trainer, model, &pipeline, optimizer, 10), GP_OK);
     return trainer;
