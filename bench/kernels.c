@@ -1,5 +1,5 @@
 /* Products and attention of the CPU device at the shapes of GPT-2 (124M parameters), as shares of what the cores can
- * do.
+ * do. Images: bench-images.
  *
  *     bench-kernels [--json] [--tokens N] [--context N] [--rounds N] [--threads N] [--dtype f32|bf16]
  *
@@ -13,11 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/memory.h"
-#include "base/thread.h"
-#include "device/cpu/loops.h"
+#include "measure.h"
 
 typedef struct settings {
     bool json;
@@ -28,49 +25,10 @@ typedef struct settings {
 
 typedef struct bench {
     settings set;
-    gp_device *device;
+    measure measure;
     json_t *rows;
     double flops, seconds, peak_seconds; /* of f32, over all products */
 } bench;
-
-static void stop(const char *what) {
-    fprintf(stderr, "bench-kernels: %s: %s\n", what, gp_error_message());
-    exit(1);
-}
-
-static void *allocate(size_t bytes) {
-    void *memory = gp_allocate(bytes);
-    if (!memory) stop("memory");
-    return memory;
-}
-
-static double now(const bench *b) {
-    if (b->set.threads > 1) return gp_seconds();
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static double peak_rate(const bench *b, double best) {
-    for (int i = 0; i < 4; i++) {
-        double flops, begin = now(b);
-        volatile float result = ((gp_cpu_device *)b->device)->loops->peak(1000000, &flops);
-        (void)result;
-        double rate = flops * b->set.threads / (now(b) - begin);
-        if (rate > best) best = rate;
-    }
-    return best;
-}
-
-static void *filled(gp_type type) {
-    size_t count = (size_t)gp_shape_elements(type.shape);
-    void *data = allocate(gp_type_bytes(type));
-    for (size_t i = 0; i < count; i++) {
-        float value = (float)(i * 2654435761u % 1000u) / 1000.0f - 0.5f;
-        gp_convert((char *)data + i * gp_dtype_bytes(type.dtype), type.dtype, &value, GP_F32, 1);
-    }
-    return data;
-}
 
 static void report(bench *b, const char *name, gp_dtype dtype, double flops, double seconds, double peak) {
     double share = flops / seconds / peak;
@@ -85,48 +43,15 @@ static void report(bench *b, const char *name, gp_dtype dtype, double flops, dou
     }
 }
 
-/* Creates, runs and reports one kernel; returns its best time. */
-static void measure(bench *b, const char *name, const gp_kernel_desc *desc, double flops, bool counts) {
-    gp_kernel *kernel;
-    if (b->device->class->kernel_create(b->device, desc, &kernel) != GP_OK) stop(name);
-    void *inputs[GP_MAX_OPERANDS] = {NULL}, *outputs[GP_MAX_OPERANDS] = {NULL},
-         *workspace = allocate(kernel->workspace);
-    for (int i = 0; i < desc->input_count; i++) {
-        if (desc->inputs[i].shape.rank < 0) continue;
-        inputs[i] = filled(desc->inputs[i]);
-        const gp_form *form = kernel->forms[i];
-        if (!form) continue;
-        void *packed = allocate(form->bytes);
-        if (form->pack(form, inputs[i], packed) != GP_OK) stop(name);
-        gp_free(inputs[i]);
-        inputs[i] = packed;
-        kernel->packed |= 1u << i;
-    }
-    for (int i = 0; i < desc->output_count; i++) {
-        outputs[i] = filled(desc->outputs[i]);
-    }
-    double best = INFINITY, peak = 0;
-    for (int r = 0; r < b->set.rounds; r++) {
-        peak = peak_rate(b, peak);
-        double begin = now(b);
-        gp_status status = kernel->run(kernel, (const void *const *)inputs, outputs, workspace, &(gp_run){0});
-        double took = now(b) - begin;
-        if (status != GP_OK) stop(name);
-        if (r > 0 && took < best) best = took; /* the first run touches its memory */
-    }
-    report(b, name, desc->outputs[0].dtype == GP_F32 ? desc->inputs[0].dtype : desc->outputs[0].dtype, flops, best,
-           peak);
-    if (counts) {
-        b->flops += flops;
-        b->seconds += best;
-        b->peak_seconds += flops / peak;
-    }
-    for (int i = 0; i < GP_MAX_OPERANDS; i++) {
-        gp_free(inputs[i]);
-        gp_free(outputs[i]);
-    }
-    gp_free(workspace);
-    kernel->destroy(kernel);
+/* Runs and reports one kernel. */
+static void measure_one(bench *b, const char *name, const gp_kernel_desc *desc, double flops, bool counts) {
+    measured found = measure_kernel(&b->measure, name, desc, 0);
+    report(b, name, desc->outputs[0].dtype == GP_F32 ? desc->inputs[0].dtype : desc->outputs[0].dtype, flops,
+           found.seconds, found.peak);
+    if (!counts) return;
+    b->flops += flops;
+    b->seconds += found.seconds;
+    b->peak_seconds += flops / found.peak;
 }
 
 static gp_type matrix(gp_dtype dtype, int64_t rows, int64_t columns) {
@@ -142,12 +67,12 @@ static void linear(bench *b, gp_dtype dtype, const char *what, int64_t in, int64
     snprintf(name, sizeof name, "%s %lld->%lld forward%s", what, (long long)in, (long long)out, bias ? " + bias" : "");
     gp_type forward[] = {x, w, bias ? vector : none}, back[] = {y, w}, weight[] = {y, x};
     gp_kernel_desc desc = {.id = GP_OP_LINEAR, .inputs = forward, .outputs = &y, .input_count = 3, .output_count = 1};
-    measure(b, name, &desc, flops, true);
+    measure_one(b, name, &desc, flops, true);
     if (bias) return;
     snprintf(name, sizeof name, "%s %lld->%lld input gradient", what, (long long)in, (long long)out);
     desc = (gp_kernel_desc){
         .id = GP_OP_LINEAR_INPUT_GRADIENT, .inputs = back, .outputs = &x, .input_count = 2, .output_count = 1};
-    measure(b, name, &desc, flops, true);
+    measure_one(b, name, &desc, flops, true);
     snprintf(name, sizeof name, "%s %lld->%lld weight gradient", what, (long long)in, (long long)out);
     desc = (gp_kernel_desc){.id = GP_OP_LINEAR_WEIGHT_GRADIENT,
                             .inputs = weight,
@@ -155,7 +80,7 @@ static void linear(bench *b, gp_dtype dtype, const char *what, int64_t in, int64
                             .input_count = 2,
                             .output_count = 1,
                             .accumulate = 1};
-    measure(b, name, &desc, flops, true);
+    measure_one(b, name, &desc, flops, true);
 }
 
 static void attention(bench *b, gp_dtype dtype, int64_t context, double dropout) {
@@ -176,7 +101,7 @@ static void attention(bench *b, gp_dtype dtype, int64_t context, double dropout)
                            .outputs = outputs,
                            .input_count = 1,
                            .output_count = 2};
-    measure(b, name, &desc, 2 * square, false);
+    measure_one(b, name, &desc, 2 * square, false);
     snprintf(name, sizeof name, "attention %lldx%lld%s gradient", (long long)samples, (long long)context, dropped);
     desc = (gp_kernel_desc){.id = GP_OP_ATTENTION_GRADIENT,
                             .attributes = &attributes,
@@ -184,7 +109,7 @@ static void attention(bench *b, gp_dtype dtype, int64_t context, double dropout)
                             .outputs = &qkv,
                             .input_count = 4,
                             .output_count = 1};
-    measure(b, name, &desc, 5 * square, false);
+    measure_one(b, name, &desc, 5 * square, false);
 }
 
 static void measure_dtype(bench *b, gp_dtype dtype) {
@@ -240,16 +165,14 @@ static settings read_options(int count, char **arguments) {
             exit(2);
         }
     }
-    if (s.rounds < 2) s.rounds = 2;
     return s;
 }
 
 int main(int count, char **arguments) {
     bench b = {.set = read_options(count, arguments), .rows = json_array()};
     gp_machine machine;
-    if (gp_machine_describe(&machine) != GP_OK) stop("machine");
-    if (gp_device_create_cpu(&b.device, &(gp_device_options){.threads = b.set.threads}) != GP_OK) stop("device");
-    if (b.device->class->enter(b.device) != GP_OK) stop("device");
+    if (gp_machine_describe(&machine) != GP_OK) measure_stop("machine");
+    measure_open(&b.measure, b.set.threads, b.set.rounds);
     if (!b.set.json) {
         printf("%s, %d threads of %d cores, %s, %s loops, bf16 by %s, %lld tokens\n", machine.processor, b.set.threads,
                machine.cores, machine.products, machine.kernels, machine.bf16_route, (long long)b.set.tokens);
@@ -266,6 +189,6 @@ int main(int count, char **arguments) {
         json_decref(all);
     }
     json_decref(b.rows);
-    gp_device_destroy(b.device);
+    measure_close(&b.measure);
     return 0;
 }

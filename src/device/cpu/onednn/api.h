@@ -55,13 +55,16 @@ static inline dnnl_status_t gp_matmul_describe(dnnl_primitive_desc_t *made, dnnl
     return dnnl_matmul_primitive_desc_create(made, engine, *a, *b, bias ? *bias : NULL, *c, attributes);
 }
 
+/* `next`: the implementation after the one that oneDNN would choose. */
 static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made, dnnl_engine_t engine,
                                                     const gp_memory_desc *x, const gp_memory_desc *w,
                                                     const gp_memory_desc *bias, const gp_memory_desc *y,
-                                                    const gp_convolution_moves *m, const_dnnl_primitive_attr_t a) {
-    return dnnl_convolution_forward_primitive_desc_create(made, engine, dnnl_forward_training, dnnl_convolution_direct,
-                                                          *x, *w, bias ? *bias : NULL, *y, m->strides, m->dilations,
-                                                          m->before, m->after, a);
+                                                    const gp_convolution_moves *m, const_dnnl_primitive_attr_t a,
+                                                    bool next) {
+    dnnl_status_t status = dnnl_convolution_forward_primitive_desc_create(
+        made, engine, dnnl_forward_training, dnnl_convolution_direct, *x, *w, bias ? *bias : NULL, *y, m->strides,
+        m->dilations, m->before, m->after, a);
+    return status == dnnl_success && next ? dnnl_primitive_desc_next_impl(*made) : status;
 }
 
 static inline dnnl_status_t
@@ -125,12 +128,20 @@ static inline dnnl_status_t gp_matmul_describe(dnnl_primitive_desc_t *made, dnnl
 static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made, dnnl_engine_t engine,
                                                     const gp_memory_desc *x, const gp_memory_desc *w,
                                                     const gp_memory_desc *bias, const gp_memory_desc *y,
-                                                    const gp_convolution_moves *m, const_dnnl_primitive_attr_t a) {
+                                                    const gp_convolution_moves *m, const_dnnl_primitive_attr_t a,
+                                                    bool next) {
     dnnl_convolution_desc_t operation;
+    dnnl_primitive_desc_iterator_t iterator;
     dnnl_status_t status =
         dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, x, w,
                                                    bias, y, m->strides, m->dilations, m->before, m->after);
-    return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, a, engine, NULL) : status;
+    if (status != dnnl_success) return status;
+    status = dnnl_primitive_desc_iterator_create(&iterator, &operation, a, engine, NULL);
+    if (status != dnnl_success) return status;
+    if (next) status = dnnl_primitive_desc_iterator_next(iterator);
+    if (status == dnnl_success) *made = dnnl_primitive_desc_iterator_fetch(iterator);
+    dnnl_primitive_desc_iterator_destroy(iterator);
+    return status;
 }
 
 static inline dnnl_status_t
