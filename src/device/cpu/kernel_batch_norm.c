@@ -11,8 +11,9 @@
 #include "device/cpu/kernel.h"
 
 enum {
-    SHORT = 64,          /* rows up to this length are folded ... */
-    WIDE = 128,          /* ... to at least this one */
+    VECTOR = 16,         /* rows that are no multiple of this are folded until they are one ... */
+    WIDE = 128,          /* ... and at least this long, */
+    LONG = 1024,         /* but no longer than this */
     MOST_GROUPS = 32,    /* as many threads can sum */
     GROUP_GRAIN = 16384, /* fewest elements of a group, and of a part of a thread */
     VECTORS = 5
@@ -70,9 +71,10 @@ static void unfold(const gp_cpu_kernel *kernel, float *wide) {
 static void set_channels(const gp_cpu_call *call, int first, const float *mean, const float *variance) {
     const gp_cpu_kernel *kernel = call->kernel;
     const float *w = call->inputs[first], *b = call->inputs[first + 1];
+    float epsilon = (float)kernel->attributes.batch_norm.epsilon;
     for (int64_t c = 0; c < kernel->columns; c++) {
         vector(call, MEAN)[c] = mean[c];
-        vector(call, SCALE)[c] = (float)(w[c] / sqrt((double)variance[c] + kernel->attributes.batch_norm.epsilon));
+        vector(call, SCALE)[c] = w[c] / sqrtf(variance[c] + epsilon);
         vector(call, BIAS)[c] = b[c];
     }
     for (int i = MEAN; i <= BIAS; i++) {
@@ -156,9 +158,9 @@ static double total(const gp_cpu_call *call, int i, int64_t c) {
 static void finish_sums(const gp_cpu_call *call) {
     const gp_cpu_kernel *kernel = call->kernel;
     const float *variance = call->inputs[5];
-    float *dw = call->outputs[0], *db = call->outputs[1];
+    float *dw = call->outputs[0], *db = call->outputs[1], epsilon = (float)kernel->attributes.batch_norm.epsilon;
     for (int64_t c = 0; c < kernel->columns; c++) {
-        double rstd = 1.0 / sqrt((double)variance[c] + kernel->attributes.batch_norm.epsilon);
+        double rstd = (double)(1.0f / sqrtf(variance[c] + epsilon));
         dw[c] = (float)((kernel->accumulate & 1u ? (double)dw[c] : 0.0) + total(call, 0, c) * rstd);
         db[c] = (float)((kernel->accumulate & 2u ? (double)db[c] : 0.0) + total(call, 1, c));
     }
@@ -170,10 +172,10 @@ static void set_gradient(const gp_cpu_call *call) {
     bool training = kernel->id == GP_OP_BATCH_NORM_GRADIENT;
     const float *variance = call->inputs[5], *dw = training ? call->inputs[6] : NULL,
                 *db = training ? call->inputs[7] : NULL;
+    float epsilon = (float)kernel->attributes.batch_norm.epsilon, share = 1.0f / (float)kernel->rows;
     for (int64_t c = 0; c < kernel->columns; c++) {
-        double rstd = 1.0 / sqrt((double)variance[c] + kernel->attributes.batch_norm.epsilon);
-        vector(call, SHIFT)[c] = training ? (float)((double)db[c] / (double)kernel->rows) : 0.0f;
-        vector(call, SLOPE)[c] = training ? (float)((double)dw[c] * rstd / (double)kernel->rows) : 0.0f;
+        vector(call, SHIFT)[c] = training ? db[c] * share : 0.0f;
+        vector(call, SLOPE)[c] = training ? dw[c] * share / sqrtf(variance[c] + epsilon) : 0.0f;
     }
     unfold(kernel, vector(call, SHIFT));
     unfold(kernel, vector(call, SLOPE));
@@ -227,11 +229,19 @@ static gp_status check(const gp_kernel_desc *desc, int x) {
     return gp_cpu_check(fits, desc);
 }
 
+static int64_t fold_of(int64_t columns) {
+    int64_t fold = 1;
+    while ((fold * columns % VECTOR || fold * columns < WIDE) && (fold + 1) * columns <= LONG) {
+        fold++;
+    }
+    return fold * columns % VECTOR ? 1 : fold;
+}
+
 static void plan(gp_cpu_kernel *kernel, gp_shape x) {
     kernel->rows = gp_cpu_rows(x);
     kernel->columns = gp_cpu_columns(x);
-    int64_t fold = kernel->columns <= SHORT ? (WIDE + kernel->columns - 1) / kernel->columns : 1;
-    int64_t width = fold * kernel->columns, wide_rows = (kernel->rows + fold - 1) / fold;
+    int64_t fold = fold_of(kernel->columns), width = fold * kernel->columns;
+    int64_t wide_rows = (kernel->rows + fold - 1) / fold;
     int64_t fewest = (GROUP_GRAIN + width - 1) / width, rows = (wide_rows + MOST_GROUPS - 1) / MOST_GROUPS;
     kernel->plan.batch.width = width;
     kernel->plan.batch.group_rows = rows > fewest ? rows : fewest;

@@ -25,7 +25,7 @@ GP_INLINE void max_strip(gp_dtype dtype, const gp_cpu_window *window, const void
             GP_SIMD
             for (int c = 0; c < channels; c++) {
                 float value = load(dtype, pixel, c);
-                bool better = value > best[c] || (value != value && best[c] == best[c]);
+                int better = (value > best[c]) | ((value != value) & (best[c] == best[c]));
                 best[c] = better ? value : best[c];
                 picks[c] = better ? pick : picks[c];
             }
