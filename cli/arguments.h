@@ -3,6 +3,7 @@
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
+#include "gpipe/cluster.h"
 #include "text.h"
 
 #include <stdint.h>
@@ -31,6 +32,7 @@ typedef struct cli_command {
     const cli_option *options;
     size_t option_count;
     int (*run)(const cli_arguments *arguments); /* returns the exit status */
+    bool together;                              /* may be started by mpirun: the processes do the work together */
 } cli_command;
 
 typedef struct cli_given {
@@ -47,6 +49,7 @@ struct cli_arguments {
     const char **sets; /* values of --set, in their order */
     size_t set_count;
     bool help;
+    gp_cluster *cluster; /* NULL: this process works alone */
 };
 
 /* Options that every command has: --help, --quiet, --verbose. */

@@ -327,6 +327,19 @@ static gp_status apply_options(cli_config *config, const cli_config_options *opt
     return cli_document_set_text(&config->document, origin, options->key, options->text);
 }
 
+/* Of partitions and replicas what is left open is worked out from the number of processes. What does not fit them is
+ * refused by the library. */
+static void fill_grid(cli_config *config, int ranks) {
+    cli_settings *s = &config->settings;
+    if (ranks <= 1) return;
+    int64_t each = s->pipeline.workers_per_rank > 0 ? s->pipeline.workers_per_rank : 1, workers = ranks * each;
+    bool partitions = cli_config_node(config, "pipeline.partitions") != NULL;
+    bool replicas = cli_config_node(config, "pipeline.replicas") != NULL;
+    if (!partitions && workers % s->pipeline.replicas == 0) s->pipeline.partitions = workers / s->pipeline.replicas;
+    if (partitions && !replicas && workers % s->pipeline.partitions == 0)
+        s->pipeline.replicas = workers / s->pipeline.partitions;
+}
+
 /* What follows once the tree is there. */
 static gp_status finish(cli_config *config, const char *path, const cli_config_options *options, gp_status status) {
     if (status == GP_OK) status = apply_options(config, options);
@@ -337,6 +350,7 @@ static gp_status finish(cli_config *config, const char *path, const cli_config_o
     if (status == GP_OK) status = check_masked(config);
     if (status == GP_OK) status = check_optimizer(config);
     if (status == GP_OK) default_tokenizer(config);
+    if (status == GP_OK) fill_grid(config, options->ranks);
     if (status == GP_OK) status = check_stages(config);
     if (status == GP_OK && !options->any_schedule) status = read_schedule(config);
     if (status == GP_OK) status = check_schedule(config);
@@ -417,6 +431,7 @@ void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options)
         .seed = (uint64_t)s->train.seed,
         .replicas = (int)s->pipeline.replicas,
         .shard_optimizer = s->optimizer.shard,
+        .workers_per_rank = (int)s->pipeline.workers_per_rank,
         .snapshot = s->checkpoint.every > 0 && s->checkpoint.background,
     };
 }

@@ -43,7 +43,7 @@ typedef struct cli_settings {
         double validation, masked;
     } data;
     struct {
-        int64_t partitions, replicas, micro_batches;
+        int64_t partitions, replicas, micro_batches, workers_per_rank;
         const char *schedule;
         int recompute, granularity, balance;
         cli_integers stages;
@@ -96,6 +96,7 @@ typedef struct cli_config_options {
     const char *const *sets; /* "key=value", applied in their order */
     size_t set_count;
     const char *option, *key, *text; /* a key given by an option of its own, such as --out DIR; text NULL: none */
+    int ranks;                       /* processes that share the workers; 0 or 1: this one alone */
     bool any_schedule;               /* a schedule file is not read: nothing will be trained */
 } cli_config_options;
 

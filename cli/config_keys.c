@@ -127,6 +127,8 @@ static const cli_key keys[] = {
            "windows from anywhere, or one after the other"),
 
     INTEGER("pipeline.partitions", pipeline.partitions, ANY, 1, 16384, "1", "K: workers that the layers are cut over"),
+    INTEGER("pipeline.workers_per_rank", pipeline.workers_per_rank, ANY, 0, 90, "0",
+            "started by mpirun or srun: workers (threads) of each process; 0: 1"),
     INTEGER("pipeline.replicas", pipeline.replicas, ANY, 1, 65536, "1",
             "D: copies of the pipeline that share every mini-batch (data parallelism)"),
     INTEGER("pipeline.micro_batches", pipeline.micro_batches, ANY, 1, 1048576, "1",

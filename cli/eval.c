@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cluster.h"
 #include "commands.h"
 #include "message.h"
 #include "session.h"
@@ -59,7 +60,7 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     bool whole = other_text && !cli_given_value(arguments, "split");
     result.split = whole ? "text" : split == GP_SPLIT_TRAIN ? "train" : "validation";
     result.unit = unit_of(session->tokenizer);
-    return print(&result, cli_given_flag(arguments, "json"));
+    return cli_cluster_writes(session->cluster) ? print(&result, cli_given_flag(arguments, "json")) : GP_OK;
 }
 
 static int run(const cli_arguments *arguments) {
@@ -97,4 +98,5 @@ const cli_command cli_eval = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,
+    .together = true,
 };

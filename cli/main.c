@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster.h"
 #include "commands.h"
 #include "gpipe/device.h"
 #include "message.h"
@@ -81,6 +82,12 @@ static gp_log_level level_of(const cli_arguments *arguments) {
     return cli_given_flag(arguments, "verbose") ? GP_LOG_DEBUG : GP_LOG_INFO;
 }
 
+static int run_together(const cli_command *command, cli_arguments *arguments) {
+    gp_status status = cli_cluster_join(&arguments->cluster, command);
+    if (status != GP_OK) return cli_fail(status);
+    return cli_cluster_leave(arguments->cluster, end_output(command->run(arguments)));
+}
+
 static int run_command(const cli_command *command, int count, char **texts) {
     cli_arguments arguments;
     cli_text help = {0};
@@ -94,7 +101,7 @@ static int run_command(const cli_command *command, int count, char **texts) {
         cli_help_command(command, &help);
         result = print(&help);
     } else {
-        result = end_output(command->run(&arguments));
+        result = run_together(command, &arguments);
     }
     cli_arguments_free(&arguments);
     return result;

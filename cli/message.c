@@ -17,6 +17,8 @@ static struct {
     FILE *log;
     char line[LINE]; /* the live line as it stands; "": none */
     int color, terminal;
+    bool (*speaks)(const void *user); /* NULL: yes */
+    const void *speaker;
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = GP_LOG_INFO};
 
 static const char *prefix(gp_log_level level) {
@@ -31,11 +33,15 @@ static const char *color(gp_log_level level) {
                                      : "";
 }
 
+static bool is_shown(gp_log_level level) {
+    return level <= terminal.level && (!terminal.speaks || terminal.speaks(terminal.speaker));
+}
+
 static void write_message(gp_log_level level, const char *text) {
     size_t length = strlen(text);
     const char *end = length > 0 && text[length - 1] == '\n' ? "" : "\n";
     pthread_mutex_lock(&terminal.lock);
-    if (level <= terminal.level) {
+    if (is_shown(level)) {
         if (terminal.line[0]) fputs("\r\033[K", stderr);
         const char *start = color(level);
         fprintf(stderr, "%s%s%s%s%s", start, prefix(level), text, *start ? "\033[0m" : "", end);
@@ -60,6 +66,13 @@ void cli_message_start(gp_log_level level) {
     terminal.terminal = isatty(STDERR_FILENO) && !(kind && strcmp(kind, "dumb") == 0);
     terminal.color = terminal.terminal && !(no_color && *no_color);
     gp_log_set(from_library, NULL, level > GP_LOG_INFO ? level : GP_LOG_INFO);
+}
+
+void cli_message_speaker(bool (*speaks)(const void *user), const void *user) {
+    pthread_mutex_lock(&terminal.lock);
+    terminal.speaks = speaks;
+    terminal.speaker = user;
+    pthread_mutex_unlock(&terminal.lock);
 }
 
 void cli_message_log(FILE *file) {
@@ -96,7 +109,7 @@ int cli_fail(gp_status status) {
 }
 
 int cli_live_possible(void) {
-    return terminal.terminal && terminal.level >= GP_LOG_INFO;
+    return terminal.terminal && is_shown(GP_LOG_INFO);
 }
 
 /* Columns of the terminal, less one so that a full line does not wrap. */

@@ -2,6 +2,7 @@
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "gpipe/status.h"
@@ -23,5 +24,9 @@ int cli_message_shows(gp_log_level level);
 /* A line that is drawn over itself, below the messages, when stderr is a terminal; `text` "" takes it away. */
 int cli_live_possible(void);
 void cli_live(const char *text);
+
+/* Asked before anything is written to the terminal: false keeps it from there (logs get it all the same). NULL: always
+ * written. */
+void cli_message_speaker(bool (*speaks)(const void *user), const void *user);
 
 #endif

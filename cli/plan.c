@@ -1,4 +1,5 @@
 /* gpipe plan: partition, memory and predicted time of each worker, without training. */
+#include "cluster.h"
 #include "commands.h"
 #include "message.h"
 #include "session.h"
@@ -26,11 +27,12 @@ static gp_status show(const cli_session *session, const cli_arguments *arguments
     gp_pipeline_options pipeline;
     gp_optimizer_options optimizer;
     gp_plan *plan = NULL;
-    cli_config_pipeline(&session->config, &pipeline);
+    cli_session_pipeline(session, &pipeline);
     cli_config_optimizer(&session->config, &optimizer);
     gp_status status = gp_plan_create(&plan, session->model, &pipeline, &optimizer);
-    if (status == GP_OK) status = print_plan(plan, cli_given_flag(arguments, "json"));
-    if (status == GP_OK && cli_given_flag(arguments, "schedule")) status = print_schedule(&pipeline);
+    bool prints = cli_cluster_writes(session->cluster);
+    if (status == GP_OK && prints) status = print_plan(plan, cli_given_flag(arguments, "json"));
+    if (status == GP_OK && prints && cli_given_flag(arguments, "schedule")) status = print_schedule(&pipeline);
     if (status == GP_OK && !plan->fits) {
         char limit[16];
         status = gp_error(GP_DOES_NOT_FIT,
@@ -74,4 +76,5 @@ const cli_command cli_plan = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,
+    .together = true,
 };

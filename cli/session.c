@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cluster.h"
 #include "commands.h"
 
 /* Whether inputs and targets of the model are what the data gives. */
@@ -53,16 +54,51 @@ static gp_status open_rest(cli_session *session, cli_data_use use) {
     return status;
 }
 
+/* ---- together ---- */
+
+/* The configuration section by section, so that the message can say which one differs. */
+static gp_status compare_sections(const cli_session *session, const char *text) {
+    while (*text) {
+        const char *end = text + strcspn(text, "\n");
+        while (*end && (end[1] == ' ' || end[1] == '\n'))
+            end += 1 + strcspn(end + 1, "\n");
+        char what[80];
+        snprintf(what, sizeof what, "the configuration (%.*s)", (int)strcspn(text, ":\n"), text);
+        gp_status status = gp_cluster_compare(session->cluster, what, text, (size_t)(end - text));
+        if (status != GP_OK) return status;
+        text = *end ? end + 1 : end;
+    }
+    return GP_OK;
+}
+
+/* All processes have opened what they need, and have been told to do the same. */
+static gp_status join(const cli_session *session, gp_status status) {
+    cli_text text = {0};
+    if (!session->cluster) return status;
+    if (status == GP_OK) status = cli_config_write(&session->config, false, &text);
+    status = cli_cluster_agree(session->cluster, status);
+    if (status == GP_OK) status = compare_sections(session, text.text);
+    cli_text_free(&text);
+    return status;
+}
+
+void cli_session_pipeline(const cli_session *session, gp_pipeline_options *options) {
+    cli_config_pipeline(&session->config, options);
+    options->cluster = session->cluster;
+}
+
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data) {
-    memset(session, 0, sizeof *session);
+    *session = (cli_session){.cluster = arguments->cluster};
     bool has_out = arguments->command == &cli_train;
     cli_config_options options = {.sets = arguments->sets,
                                   .set_count = arguments->set_count,
                                   .option = "--out",
                                   .key = "train.out",
-                                  .text = has_out ? cli_given_value(arguments, "out") : NULL};
+                                  .text = has_out ? cli_given_value(arguments, "out") : NULL,
+                                  .ranks = session->cluster ? gp_cluster_ranks(session->cluster) : 1};
     gp_status status = cli_config_load(&session->config, path, &options);
-    return status == GP_OK ? open_rest(session, data) : status;
+    if (status == GP_OK) status = open_rest(session, data);
+    return join(session, status);
 }
 
 /* Whether --data names token files rather than text. */
@@ -84,7 +120,7 @@ static void use_data(cli_settings *settings, const char *path) {
 gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
                                cli_data_use data) {
     const char *data_path = cli_given_value(arguments, "data");
-    memset(session, 0, sizeof *session);
+    *session = (cli_session){.cluster = arguments->cluster};
     cli_arena arena = {0};
     struct stat information;
     cli_config_options options = {.sets = arguments->sets,
@@ -112,7 +148,7 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
     if (status == GP_OK && has_tokenizer) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
     if (status == GP_OK) status = open_rest(session, data);
     cli_arena_free(&arena);
-    return status;
+    return join(session, status);
 }
 
 static bool ends_in(const char *text, const char *end) {
@@ -134,10 +170,11 @@ gp_status cli_session_weights_path(const char *folder, const char *checkpoint, c
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch) {
     gp_pipeline_options pipeline;
     char path[4096];
-    cli_config_pipeline(&session->config, &pipeline);
+    cli_session_pipeline(session, &pipeline);
     pipeline.batch = batch;
     pipeline.replicas = 1;
-    pipeline.balance = GP_BALANCE_PARAMETERS; /* nothing is measured first */
+    if (session->cluster) pipeline.partitions = 0; /* as many as there are processes */
+    pipeline.balance = GP_BALANCE_PARAMETERS;      /* nothing is measured first */
     gp_status status = cli_session_weights_path(folder, checkpoint, path, sizeof path);
     if (status == GP_OK) status = gp_trainer_create(&session->trainer, session->model, &pipeline, NULL, 0);
     return status == GP_OK ? gp_trainer_load(session->trainer, path) : status;

@@ -11,6 +11,7 @@ typedef struct cli_session {
     gp_dataset *dataset;
     gp_model *model;
     gp_trainer *trainer;
+    gp_cluster *cluster; /* borrowed; NULL: this process works alone */
 } cli_session;
 
 /* Whether the data is opened: it must be there; only when the vocabulary is not known without it; not at all. */
@@ -27,6 +28,8 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch);
 /* The path of a checkpoint's weights, for gp_shards_open. Errors: GP_INVALID when there is nothing. */
 gp_status cli_session_weights_path(const char *folder, const char *checkpoint, char *path, size_t size);
+/* The options of the session's pipeline, its cluster among them. */
+void cli_session_pipeline(const cli_session *session, gp_pipeline_options *options);
 void cli_session_close(cli_session *session);
 
 /* A text from the library to stdout, freed. */

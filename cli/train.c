@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cluster.h"
 #include "commands.h"
 #include "gpipe/device.h"
 #include "message.h"
@@ -118,13 +119,15 @@ static gp_status print_table(const cli_session *session, const gp_evaluation *va
 static gp_status prepare(cli_session *session, const cli_arguments *arguments, bool *made) {
     gp_status status = cli_session_open(session, arguments->words[0], arguments, CLI_DATA_NEEDED);
     if (status != GP_OK) return status;
-    return cli_run_folder_prepare(session->config.settings.train.out, cli_given_flag(arguments, "force"), made);
+    if (cli_cluster_writes(session->cluster))
+        status = cli_run_folder_prepare(session->config.settings.train.out, cli_given_flag(arguments, "force"), made);
+    return cli_cluster_agree(session->cluster, status);
 }
 
 static gp_status create_trainer(cli_session *session) {
     gp_pipeline_options pipeline;
     gp_optimizer_options optimizer;
-    cli_config_pipeline(&session->config, &pipeline);
+    cli_session_pipeline(session, &pipeline);
     cli_config_optimizer(&session->config, &optimizer);
     const char *weights = session->config.settings.train.init_from;
     gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer,
@@ -154,6 +157,36 @@ static int finish(gp_status status) {
     return status == GP_INTERRUPTED && asked_by != 0 ? 128 + (int)asked_by : result;
 }
 
+/* A process that does not write the run's log may keep one of its own. */
+static gp_status open_own_log(const cli_session *session, FILE **log) {
+    char path[4096];
+    int rank = gp_cluster_rank(session->cluster);
+    snprintf(path, sizeof path, "%s/log-rank-%d.txt", session->config.settings.train.out, rank);
+    *log = fopen(path, "w");
+    if (!*log) return gp_error(GP_IO, "%s could not be written", path);
+    cli_message_log(*log);
+    return GP_OK;
+}
+
+static gp_status begin_folder(const cli_session *session, const cli_arguments *arguments, FILE **log) {
+    const char *out = session->config.settings.train.out;
+    gp_status status = GP_OK;
+    if (cli_cluster_writes(session->cluster)) {
+        cli_run_folder_clear(out);
+        status = cli_run_folder_describe(out, session, log);
+    }
+    status = cli_cluster_agree(session->cluster, status);
+    if (status == GP_OK && !cli_cluster_writes(session->cluster) && cli_given_flag(arguments, "rank-logs"))
+        status = open_own_log(session, log);
+    return cli_cluster_agree(session->cluster, status);
+}
+
+static gp_status print_result(const cli_session *session, const cli_arguments *arguments,
+                              const gp_evaluation *validation) {
+    if (!cli_cluster_writes(session->cluster)) return GP_OK;
+    return cli_given_flag(arguments, "json") ? print_json(session, validation) : print_table(session, validation);
+}
+
 static int run(const cli_arguments *arguments) {
     cli_session session;
     FILE *log = NULL;
@@ -164,10 +197,7 @@ static int run(const cli_arguments *arguments) {
         describe_machine(&session.config);
         status = create_trainer(&session);
     }
-    if (status == GP_OK) {
-        cli_run_folder_clear(session.config.settings.train.out);
-        status = cli_run_folder_describe(session.config.settings.train.out, &session, &log);
-    }
+    if (status == GP_OK) status = begin_folder(&session, arguments, &log);
     if (status == GP_OK) {
         listen_to_signals();
         status = show_plan(&session);
@@ -176,8 +206,7 @@ static int run(const cli_arguments *arguments) {
     if (started) status = train(&session, &validation);
     if (status == GP_OK) {
         cli_message(GP_LOG_INFO, "the run is in %s", session.config.settings.train.out);
-        status =
-            cli_given_flag(arguments, "json") ? print_json(&session, &validation) : print_table(&session, &validation);
+        status = print_result(&session, arguments, &validation);
     }
     int result = finish(status);
     cli_message_log(NULL);
@@ -190,6 +219,7 @@ static int run(const cli_arguments *arguments) {
 static const cli_option options[] = {
     CLI_OPTION_SET,
     {"out", 'o', "DIR", CLI_FOLDER, "run directory (train.out)"},
+    {"rank-logs", 0, NULL, CLI_NO_VALUE, "with mpirun: each process writes its messages to log-rank-N.txt too"},
     {"force", 'f', NULL, CLI_NO_VALUE, "replace the run that is in the run directory"},
     CLI_OPTION_JSON,
 };
@@ -211,4 +241,5 @@ const cli_command cli_train = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,
+    .together = true,
 };

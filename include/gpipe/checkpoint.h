@@ -130,9 +130,9 @@ typedef struct gp_checkpoint_state {
     int64_t best_step;                 /* of the best validation loss; -1: none was measured */
     double best;                       /* that loss */
     int64_t training_count, validation_count; /* of the data: tokens, images */
-    uint64_t configuration;                     /* a hash of what may not change; 0: not known */
-    bool evaluation_pending;                    /* the step's evaluation was interrupted */
-    char version[GP_CHECKPOINT_TEXT];           /* of the gpipe that wrote it */
+    uint64_t configuration;                   /* a hash of what may not change; 0: not known */
+    bool evaluation_pending;                  /* the step's evaluation was interrupted */
+    char version[GP_CHECKPOINT_TEXT];         /* of the gpipe that wrote it */
 } gp_checkpoint_state;
 
 /* Reads the state.json of a folder step-N. Errors: GP_INVALID when there is none, or it is damaged or of a newer

@@ -5,6 +5,7 @@
 #ifndef GPIPE_TRAIN_H
 #define GPIPE_TRAIN_H
 
+#include "gpipe/cluster.h"
 #include "gpipe/data.h"
 #include "gpipe/device.h"
 #include "gpipe/layer.h"
@@ -22,7 +23,7 @@ typedef enum gp_balance { GP_BALANCE_TIME, GP_BALANCE_FLOPS, GP_BALANCE_PARAMETE
  * thread. */
 typedef struct gp_pipeline_options {
     size_t size;       /* sizeof, or 0 */
-    int partitions;    /* K; 0: 1 */
+    int partitions;    /* K; 0: 1, or with a cluster as many as its workers and replicas leave */
     int micro_batches; /* M, of each replica; 0: 1 */
     int64_t batch;     /* samples of a mini-batch; 0: 1 */
     gp_schedule_kind schedule;
@@ -42,6 +43,8 @@ typedef struct gp_pipeline_options {
                              1, Rajbhandari et al., arXiv 1910.02054): the same bits with less memory */
     bool snapshot; /* room for a copy of weights and optimizer state, from which checkpoints are written while training
                       goes on */
+    gp_cluster *cluster;  /* whose processes share the workers, all with the same options; NULL: all are threads here */
+    int workers_per_rank; /* of the cluster; 0: 1, or all when there is one rank */
 } gp_pipeline_options;
 
 typedef enum gp_optimizer_kind {
@@ -119,6 +122,8 @@ typedef struct gp_plan_worker {
     double seconds; /* predicted busy seconds of a step */
     gp_plan_bytes bytes;
     int replica, stage;
+    int rank;      /* of the cluster; 0 */
+    char host[64]; /* "" without a cluster */
 } gp_plan_worker;
 
 typedef struct gp_plan {

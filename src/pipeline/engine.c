@@ -288,6 +288,10 @@ size_t gp_engine_high_water(const gp_engine *engine, size_t number) {
 
 const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t number, size_t *count) {
     const gp_worker *worker = local_worker(engine, number);
+    if (engine->traces && number < engine->total) {
+        *count = engine->traces[number].count;
+        return engine->traces[number].entries;
+    }
     *count = worker ? worker->trace_count : 0;
     return worker ? worker->trace : NULL;
 }

@@ -157,6 +157,17 @@ const gp_prediction *gp_engine_prediction(const gp_engine *engine, int64_t sampl
  */
 gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tensor *outputs);
 
+/* ---- processes: nothing to do when all workers are in one ---- */
+
+/* Collective: every process says how something ended that it did by itself (this thread's message tells why), and
+ * whether it wants something (`any` may be NULL). All get the first failure, or whether any process wants it. */
+gp_status gp_engine_agree(gp_engine *engine, gp_status status, bool says, bool *any);
+/* Not collective: this process cannot go on, and the others, who may be in the middle of a step, must hear of it.
+ * Returns the failure that all report. GP_OK: nothing happens. */
+gp_status gp_engine_fail(gp_engine *engine, gp_status status);
+/* Collective: traces of all workers, for gp_engine_trace; they stay until the next call. */
+gp_status gp_engine_gather_traces(gp_engine *engine);
+
 /* One computation of the last step (or gradients, evaluation), in seconds since that command began. */
 typedef struct gp_trace_entry {
     gp_action action;
@@ -164,7 +175,8 @@ typedef struct gp_trace_entry {
 } gp_trace_entry;
 
 /* The last command's computations of a worker in the order in which they ran; owned by the engine, until the next
- * command. Gaps are waits. NULL and 0 for a worker that is not there. */
+ * command. Gaps are waits. NULL and 0 for a worker that is not there, or in
+ * another process whose traces were not gathered. Gathered ones are on the world's clock instead. */
 const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t worker, size_t *count);
 
 /* Measured high-water mark of a worker's device memory. */

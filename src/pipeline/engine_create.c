@@ -219,6 +219,7 @@ void gp_engine_destroy(gp_engine *engine) {
     gp_free(engine->workers);
     gp_free(engine->times);
     gp_free(engine->rows);
+    gp_engine_free_traces(engine);
     gp_free(engine);
     gp_error_message_set(message); /* what went wrong before is what the caller wants to know */
 }

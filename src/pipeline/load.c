@@ -93,11 +93,12 @@ gp_status gp_worker_load(gp_worker *worker) {
 static gp_status load(gp_engine *engine, const gp_checkpoint *checkpoint, const gp_shards *weights) {
     engine->command = (gp_command){.kind = GP_COMMAND_LOAD, .checkpoint = checkpoint, .weights = weights};
     GP_TRY(gp_engine_post(engine));
-    for (size_t w = 0; w < engine->count; w++) {
+    gp_status status = GP_OK;
+    for (size_t w = 0; status == GP_OK && w < engine->count; w++) {
         const gp_save_task *task = &engine->workers[w].save.task;
-        if (task->status != GP_OK) return gp_error(task->status, "%s", task->message);
+        if (task->status != GP_OK) status = gp_error(task->status, "%s", task->message);
     }
-    return GP_OK;
+    return gp_engine_agree(engine, status, false, NULL);
 }
 
 gp_status gp_engine_load(gp_engine *engine, const gp_checkpoint *checkpoint) {

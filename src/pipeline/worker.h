@@ -158,6 +158,11 @@ typedef struct gp_worker_row {
     } fault;
 } gp_worker_row;
 
+typedef struct gp_trace_row {
+    gp_trace_entry *entries;
+    size_t count;
+} gp_trace_row;
+
 struct gp_engine {
     gp_engine_options options; /* resolved: bounds and custom are the engine's own */
     size_t *bounds;
@@ -175,6 +180,7 @@ struct gp_engine {
     size_t owned_most;      /* parameters owned by one worker, at most */
     gp_worker_row *rows;    /* per worker of the world */
     gp_worker_times *times; /* the same */
+    gp_trace_row *traces;   /* the same, of all processes; NULL: not gathered */
     bool dirty;             /* accumulators hold gradients */
     gp_kept kept;           /* what checkpoints hold */
     gp_save *save;          /* the last one; NULL: none */
@@ -195,6 +201,8 @@ gp_status gp_engine_begin(gp_engine **engine, const gp_engine_options *options);
 gp_status gp_engine_post(gp_engine *engine);
 /* The failure behind GP_ABORTED; other statuses as they are. */
 gp_status gp_engine_checked(const gp_engine *engine, gp_status status);
+/* engine_together.c */
+void gp_engine_free_traces(gp_engine *engine);
 /* engine_result.c: fills in the result of a step that all workers have made. */
 gp_status gp_engine_gather_result(gp_engine *engine, gp_step_result *result);
 /* Fills all memory whose contents nothing may rely on between steps (workspace, stash, links) with NaN: for tests. */

@@ -35,9 +35,16 @@ static void count_predictions(const gp_trainer *trainer, int64_t samples, gp_eva
     }
 }
 
+/* GP_INTERRUPTED when somebody wants to stop, in any process. */
+static gp_status check_stop(gp_trainer *trainer) {
+    if (!trainer->should_stop) return GP_OK;
+    bool stop = trainer->should_stop(trainer->user);
+    GP_TRY(gp_engine_agree(trainer->engine, GP_OK, stop, &stop));
+    return stop ? gp_error(GP_INTERRUPTED, "the evaluation was interrupted") : GP_OK;
+}
+
 static gp_status evaluate_batch(gp_trainer *trainer, const gp_batch *batch, gp_evaluation *sum) {
-    if (trainer->should_stop && trainer->should_stop(trainer->user))
-        return gp_error(GP_INTERRUPTED, "the evaluation was interrupted");
+    GP_TRY(check_stop(trainer));
     GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &sum->loss, &sum->weight));
     if (sum->classes > 0) count_predictions(trainer, batch->inputs.type.shape.dims[0], sum);
     return GP_OK;
@@ -46,7 +53,7 @@ static gp_status evaluate_batch(gp_trainer *trainer, const gp_batch *batch, gp_e
 static gp_status evaluate_batches(gp_trainer *trainer, gp_loader *loader, gp_evaluation *sum) {
     for (;;) {
         gp_batch *batch;
-        GP_TRY(gp_loader_next(loader, &batch));
+        GP_TRY(gp_engine_fail(trainer->engine, gp_loader_next(loader, &batch)));
         if (!batch) return GP_OK;
         GP_TRY(evaluate_batch(trainer, batch, sum));
     }
@@ -64,7 +71,7 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     if (windows < 1) return gp_error(GP_INVALID, "the split has no window to evaluate on");
     options.count = most > 0 && most < windows ? most : windows;
     options.samples = batch < options.count ? batch : options.count;
-    GP_TRY(gp_loader_create(&loader, dataset, &options));
+    GP_TRY(gp_engine_fail(trainer->engine, gp_loader_create(&loader, dataset, &options)));
     gp_status status = evaluate_batches(trainer, loader, &sum);
     gp_loader_destroy(loader);
     sum.loss = sum.weight > 0 ? sum.loss / sum.weight : 0;

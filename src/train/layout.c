@@ -4,14 +4,16 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "train/grid.h"
 #include "train/plan.h"
 
 static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *model,
                                      const gp_pipeline_options *pipeline, const gp_optimizer_options *optimizer) {
     int64_t layers = (int64_t)gp_model_layer_count(model);
-    int64_t partitions = pipeline->partitions == 0 ? 1 : pipeline->partitions;
+    int64_t partitions, replicas;
     int64_t micro_batches = pipeline->micro_batches == 0 ? 1 : pipeline->micro_batches;
     int64_t batch = pipeline->batch == 0 ? 1 : pipeline->batch;
+    GP_TRY(gp_grid_resolve(pipeline, &partitions, &replicas));
     if (partitions < 1)
         return gp_error(GP_INVALID, "pipeline.partitions is %lld; at least 1 is needed", (long long)partitions);
     if (partitions > layers)
@@ -19,7 +21,6 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
                         (long long)partitions, (long long)layers);
     if (micro_batches < 1)
         return gp_error(GP_INVALID, "pipeline.micro_batches is %lld; at least 1 is needed", (long long)micro_batches);
-    int64_t replicas = pipeline->replicas == 0 ? 1 : pipeline->replicas;
     if (batch < 1) return gp_error(GP_INVALID, "train.batch is %lld; at least 1 is needed", (long long)batch);
     if (replicas < 1)
         return gp_error(GP_INVALID, "pipeline.replicas is %lld; at least 1 is needed", (long long)replicas);
@@ -41,6 +42,7 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
         .model = model,
         .stages = (size_t)partitions,
         .replicas = (int)replicas,
+        .cluster = pipeline->cluster,
         .shard_optimizer = pipeline->shard_optimizer,
         .batch = batch,
         .micro_batches = (int)(micro_batches < share ? micro_batches : share),
@@ -80,7 +82,8 @@ static gp_status layer_costs(const gp_layout *layout, gp_balance balance, gp_sta
     const gp_model *model = layout->engine.model;
     size_t layers = gp_model_layer_count(model);
     if (balance == GP_BALANCE_TIME) {
-        GP_TRY(gp_engine_profile(&layout->engine, times));
+        gp_status status = gp_engine_profile(&layout->engine, times);
+        GP_TRY(gp_grid_share_times(layout->engine.cluster, status, times, layers));
         for (size_t i = 0; i < layers; i++) {
             costs[i] = times[i].forward + times[i].recompute + times[i].backward;
         }
@@ -108,6 +111,7 @@ static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
     single.bounds = bounds;
     single.custom = NULL;
     single.replicas = 1;
+    single.cluster = NULL; /* every rank works it out alike */
     single.batch = (single.batch - 1) / layout->engine.replicas + 1;
     status = gp_engine_plan_create(&plan, &single);
     for (size_t i = 0; status == GP_OK && i < layers; i++) {

@@ -1,10 +1,12 @@
 /* The public plan: what each worker holds and needs, how long a step should take. */
 #include "train/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "train/grid.h"
 
 static gp_status make_schedule(const gp_layout *layout, gp_schedule **schedule) {
     const gp_engine_options *engine = &layout->engine;
@@ -52,7 +54,8 @@ done:
     return status;
 }
 
-static void fill_worker(gp_plan_worker *out, const gp_worker_plan *in) {
+static void fill_worker(gp_plan_worker *out, const gp_worker_plan *in, const gp_cluster *cluster, size_t worker,
+                        size_t workers) {
     out->first_layer = (size_t)in->first_layer;
     out->last_layer = (size_t)in->last_layer;
     out->parameters = in->parameters;
@@ -66,6 +69,9 @@ static void fill_worker(gp_plan_worker *out, const gp_worker_plan *in) {
                                  .communication = in->bytes.communication,
                                  .snapshot = in->bytes.snapshot,
                                  .total = in->bytes.total};
+    if (!cluster) return;
+    out->rank = (int)worker / (int)(workers / (size_t)gp_cluster_ranks(cluster));
+    snprintf(out->host, sizeof out->host, "%s", gp_cluster_host(cluster, out->rank));
 }
 
 gp_status gp_plan_from_layout(gp_plan **plan, const gp_layout *layout) {
@@ -88,7 +94,7 @@ gp_status gp_plan_from_layout(gp_plan **plan, const gp_layout *layout) {
     made->limit = layout->engine.device.memory;
     made->fits = true;
     for (size_t w = 0; w < memory.workers; w++) {
-        fill_worker(&made->workers[w], &memory.worker[w]);
+        fill_worker(&made->workers[w], &memory.worker[w], layout->engine.cluster, w, memory.workers);
         if (made->limit && made->workers[w].bytes.total > made->limit) made->fits = false;
     }
     status = simulate(made, layout, &memory);
@@ -108,6 +114,7 @@ gp_status gp_plan_create(gp_plan **plan, const gp_model *model, const gp_pipelin
     gp_layout layout = {0};
     *plan = NULL;
     if (optimizer) GP_TRY(gp_optimizer_resolve(optimizer, &resolved));
+    GP_TRY(gp_grid_compare(model, pipeline, optimizer ? &resolved : NULL, 0));
     GP_TRY(gp_layout_create(&layout, model, pipeline, optimizer ? &resolved : NULL));
     gp_status status = gp_plan_from_layout(plan, &layout);
     gp_layout_destroy(&layout);

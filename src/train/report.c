@@ -33,6 +33,10 @@ static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_
                   (json_int_t)worker->last_layer, "parameters", (json_int_t)worker->parameters, "seconds",
                   figure(json_real(worker->seconds), report ? json_real(busy) : NULL), "bytes",
                   bytes_json(&worker->bytes, report));
+    if (object && worker->host[0]) {
+        json_object_set_new(object, "rank", json_integer(worker->rank));
+        json_object_set_new(object, "host", json_string(worker->host));
+    }
     if (object && report) {
         json_object_set_new(object, "times",
                             json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "forward", report->forward, "recompute",
@@ -130,6 +134,7 @@ static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
         human(bytes->optimizer, c), human(bytes->stash, d), human(bytes->workspace, e), human(bytes->communication, f),
         human(bytes->total, g));
     if (plan->step_seconds > 0) add(page, " %10.2f", 1e3 * worker->seconds);
+    if (worker->host[0]) add(page, "  %s", worker->host);
     if (plan->limit && bytes->total > plan->limit) add(page, "  over the limit");
     add(page, "\n");
 }
@@ -138,9 +143,9 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     if (json) return json_text(plan_json(plan, NULL, 0, 0), text);
     text_page page = {0};
     char limit[16];
-    add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s\n", "worker", "layers", "parameters", "weights",
+    add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s%s\n", "worker", "layers", "parameters", "weights",
         "gradients", "optimizer", "stash", "workspace", "messages", "total",
-        plan->step_seconds > 0 ? "    busy ms" : "");
+        plan->step_seconds > 0 ? "    busy ms" : "", plan->workers[0].host[0] ? "  host" : "");
     for (size_t w = 0; w < plan->worker_count; w++) {
         add_plan_row(&page, plan, w);
     }

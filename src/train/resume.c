@@ -86,9 +86,10 @@ static void take_state(gp_trainer *trainer, const gp_checkpoint_state *state) {
 }
 
 static gp_status resume_from(gp_trainer *trainer, const char *folder) {
-    gp_checkpoint *checkpoint;
-    GP_TRY(gp_checkpoint_open(&checkpoint, folder));
-    gp_status status = check_state(trainer, gp_checkpoint_state_of(checkpoint));
+    gp_checkpoint *checkpoint = NULL;
+    gp_status status = gp_checkpoint_open(&checkpoint, folder);
+    if (status == GP_OK) status = check_state(trainer, gp_checkpoint_state_of(checkpoint));
+    status = gp_engine_agree(trainer->engine, status, false, NULL);
     if (status == GP_OK) status = gp_engine_load(trainer->engine, checkpoint);
     if (status == GP_OK) take_state(trainer, gp_checkpoint_state_of(checkpoint));
     gp_checkpoint_close(checkpoint);

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "checkpoint/checksum.h"
+#include "train/grid.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/saver.h"
@@ -104,11 +105,24 @@ static gp_status check_finite(const run_state *run, const gp_step_metrics *metri
     return gp_error(GP_DIVERGED, "step %" PRId64 " diverged: %s", metrics->step, metrics->fault);
 }
 
+/* Writes the line of metrics, tells the caller, and learns whether to go on: all processes do, or none does. */
+static gp_status tell_step(run_state *run, const gp_step_metrics *metrics) {
+    const gp_run_options *options = run->options;
+    const gp_evaluation *validation = run->has_validation ? &run->validation : NULL;
+    gp_status status = GP_OK;
+    if (run->directory) status = gp_run_directory_metrics(run->directory, metrics, validation);
+    if (options->on_step) run->more = options->on_step(options->user, metrics, validation) && run->more;
+    bool stop = !run->more;
+    GP_TRY(gp_engine_agree(run->trainer->engine, status, stop, &stop));
+    run->more = !stop;
+    return GP_OK;
+}
+
 static gp_status one_step(run_state *run, int64_t index) {
     gp_step_metrics metrics = {0};
     gp_batch *batch;
     double waited = gp_loader_waited(run->loader);
-    GP_TRY(gp_loader_next(run->loader, &batch));
+    GP_TRY(gp_engine_fail(run->trainer->engine, gp_loader_next(run->loader, &batch)));
     GP_TRY(gp_trainer_step(run->trainer, &batch->inputs, &batch->targets, &batch->weights, &metrics));
     metrics.data_seconds = gp_loader_waited(run->loader) - waited;
     metrics.unit = gp_dataset_unit(run->dataset);
@@ -117,12 +131,7 @@ static gp_status one_step(run_state *run, int64_t index) {
     gp_status finite = check_finite(run, &metrics);
     run->has_validation = run->is_best = false;
     if (finite == GP_OK && (last || (every > 0 && metrics.step % every == 0))) GP_TRY(evaluate(run, last));
-    if (run->directory)
-        GP_TRY(gp_run_directory_metrics(run->directory, &metrics, run->has_validation ? &run->validation : NULL));
-    if (run->options->on_step)
-        run->more =
-            run->options->on_step(run->options->user, &metrics, run->has_validation ? &run->validation : NULL) &&
-            run->more;
+    GP_TRY(tell_step(run, &metrics));
     if (finite != GP_OK) return check_finite(run, &metrics);
     return save(run, last || run->stale || !run->more);
 }
@@ -135,6 +144,13 @@ static gp_status finish_diverged(run_state *run) {
     return gp_error(GP_DIVERGED, "%s", message);
 }
 
+static gp_status report(run_state *run) {
+    gp_status status = GP_OK;
+    if (run->options->trace) GP_TRY(gp_engine_gather_traces(run->trainer->engine));
+    if (run->directory) status = gp_run_directory_report(run->directory, run->trainer, run->options->trace);
+    return gp_engine_agree(run->trainer->engine, status, false, NULL);
+}
+
 static gp_status loop(run_state *run) {
     gp_status status = GP_OK;
     for (int64_t index = run->trainer->step; status == GP_OK && run->more && !run->stale && index < run->steps; index++)
@@ -144,7 +160,7 @@ static gp_status loop(run_state *run) {
         gp_log(GP_LOG_INFO, "step %" PRId64 ": no better validation loss than at step %" PRId64 ": the run ends early",
                run->trainer->step, run->trainer->best_step);
     GP_TRY(status);
-    if (run->directory) GP_TRY(gp_run_directory_report(run->directory, run->trainer, run->options->trace));
+    GP_TRY(report(run));
     return run->more ? GP_OK
                      : gp_error(GP_INTERRUPTED, "interrupted after step %" PRId64 "%s", run->trainer->step,
                                 run->saver ? "; the checkpoint is written" : "");
@@ -173,18 +189,22 @@ static gp_status check_resumed(const run_state *run) {
 /* The evaluation that a signal cut short, before the steps go on as if nothing had been. */
 static gp_status catch_up(run_state *run) {
     gp_trainer *trainer = run->trainer;
-    if (!trainer->evaluation_pending || !run->directory) return GP_OK;
+    if (!trainer->evaluation_pending || !run->saver) return GP_OK;
     run->is_best = false;
     GP_TRY(evaluate(run, trainer->step >= run->steps));
     if (!run->has_validation) return GP_OK;
-    GP_TRY(gp_run_directory_amend(run->directory, &run->validation));
+    gp_status status = run->directory ? gp_run_directory_amend(run->directory, &run->validation) : GP_OK;
+    GP_TRY(gp_engine_agree(trainer->engine, status, false, NULL));
     return run->is_best && !run->options->forget_best ? write_checkpoint(run, true) : GP_OK;
 }
 
 static gp_status open_out(run_state *run) {
     const gp_run_options *options = run->options;
     if (!options->out) return GP_OK;
-    GP_TRY(gp_run_directory_open(&run->directory, options->out, run->trainer->step));
+    gp_status opened = GP_OK;
+    if (gp_trainer_writes(run->trainer))
+        opened = gp_run_directory_open(&run->directory, options->out, run->trainer->step);
+    GP_TRY(gp_engine_agree(run->trainer->engine, opened, false, NULL));
     char *checkpoints = gp_format_text("%s/checkpoints", options->out);
     if (!checkpoints) return GP_OUT_OF_MEMORY;
     gp_saver_options saver = {.checkpoints = checkpoints,
@@ -193,10 +213,10 @@ static gp_status open_out(run_state *run) {
                               .best = !options->forget_best,
                               .background = true,
                               .shard_bytes = options->shard_bytes ? options->shard_bytes : SHARD_BYTES,
-                              .metrics = gp_run_directory_descriptor(run->directory)};
+                              .metrics = run->directory ? gp_run_directory_descriptor(run->directory) : -1};
     gp_status status = gp_saver_create(&run->saver, run->trainer, &saver);
     gp_free(checkpoints);
-    return status;
+    return gp_engine_agree(run->trainer->engine, status, false, NULL);
 }
 
 /* From the step that comes next: which samples it has is a function of its number. */
@@ -208,11 +228,13 @@ static gp_status open_loader(run_state *run) {
                                  .first = first,
                                  .count = run->steps > first ? run->steps - first : 0,
                                  .samples = run->trainer->layout.engine.batch};
-    return gp_loader_create(&run->loader, run->dataset, &options);
+    gp_status status = gp_loader_create(&run->loader, run->dataset, &options);
+    return gp_engine_agree(run->trainer->engine, status, false, NULL);
 }
 
 static gp_status run_all(run_state *run) {
-    GP_TRY(check_resumed(run));
+    GP_TRY(gp_grid_compare_data(run->trainer->layout.engine.cluster, run->dataset));
+    GP_TRY(gp_engine_agree(run->trainer->engine, check_resumed(run), false, NULL));
     GP_TRY(open_out(run));
     GP_TRY(open_loader(run));
     GP_TRY(catch_up(run));

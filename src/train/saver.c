@@ -50,11 +50,16 @@ gp_status gp_saver_create(gp_saver **saver, gp_trainer *trainer, const gp_saver_
     return GP_OK;
 }
 
+/* Only where checkpoints are committed: elsewhere nobody knows whether one is just getting its name. */
+static void clean(const gp_saver *saver) {
+    if (gp_trainer_writes(saver->trainer)) gp_catalog_clean(saver->checkpoints);
+}
+
 void gp_saver_destroy(gp_saver *saver) {
     if (!saver) return;
     if (saver->saving) {
         gp_engine_save_abandon(saver->trainer->engine);
-        gp_catalog_clean(saver->checkpoints);
+        clean(saver);
     }
     gp_files_destroy(&saver->files);
     gp_free(saver->folder);
@@ -117,7 +122,7 @@ static gp_status end(gp_saver *saver, const gp_save_result *result, bool last) {
         return GP_OK;
     }
     counts->failed++;
-    gp_catalog_clean(saver->checkpoints);
+    clean(saver);
     if (last)
         return gp_error(result->status, "the checkpoint of step %" PRId64 " was not written: %s", saver->state.step,
                         result->message);

@@ -6,9 +6,11 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "train/grid.h"
 
 static gp_status start(gp_trainer *trainer, const gp_pipeline_options *pipeline) {
     const gp_optimizer_options *optimizer = trainer->inference ? NULL : &trainer->optimizer;
+    GP_TRY(gp_grid_compare(trainer->model, pipeline, optimizer, trainer->steps));
     GP_TRY(gp_layout_create(&trainer->layout, trainer->model, pipeline, optimizer));
     trainer->layout.engine.steps = trainer->steps;
     GP_TRY(gp_plan_from_layout(&trainer->plan, &trainer->layout));
@@ -48,6 +50,11 @@ void gp_trainer_destroy(gp_trainer *trainer) {
     gp_layout_destroy(&trainer->layout);
     gp_free(trainer->sums);
     gp_free(trainer);
+}
+
+bool gp_trainer_writes(const gp_trainer *trainer) {
+    const gp_cluster *cluster = trainer->layout.engine.cluster;
+    return !cluster || gp_cluster_rank(cluster) == 0;
 }
 
 const gp_plan *gp_trainer_plan(const gp_trainer *trainer) {

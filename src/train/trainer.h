@@ -41,4 +41,7 @@ struct gp_trainer {
     char fault[256];
 };
 
+/* Whether this process, the one with worker 0, writes what the workers do not write themselves. */
+bool gp_trainer_writes(const gp_trainer *trainer);
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "gpipe/checkpoint.h"
+#include "pipeline/save.h"
 #include "train/names.h"
 #include "train/trainer.h"
 
@@ -97,6 +98,19 @@ static void add_tensor(weights_file *file, const char *name, const gp_tensor *te
     file->entries[file->count++] = (gp_safetensors_entry){.name = name, .type = tensor->type, .data = tensor->data};
 }
 
+/* One process writes the file; the others give it what they hold as it gets there. */
+static gp_status write_file(gp_trainer *trainer, weights_file *file, const char *path,
+                            const gp_safetensors_pair *metadata, size_t pairs) {
+    gp_status status = GP_OK;
+    if (gp_trainer_writes(trainer)) {
+        status = gp_safetensors_write(path, file->entries, file->count, metadata, pairs);
+        status = gp_engine_fail(trainer->engine, status); /* the others wait for it to ask for more */
+    }
+    for (size_t i = 0; !gp_trainer_writes(trainer) && status == GP_OK && i < file->count; i++)
+        if (file->entries[i].fill) status = read_tensor(file->entries[i].user);
+    return gp_engine_agree(trainer->engine, status, false, NULL);
+}
+
 gp_status gp_trainer_save(gp_trainer *trainer, const char *path) {
     size_t count = gp_model_parameters(trainer->model), states = gp_model_states(trainer->model);
     const gp_safetensors_pair metadata[] = {{"format", "gpipe"}, {"gpipe_version", gp_version()}};
@@ -108,7 +122,7 @@ gp_status gp_trainer_save(gp_trainer *trainer, const char *path) {
     for (size_t s = 0; status == GP_OK && s < states; s++) {
         status = add_from_engine(&file, trainer, STATE, s, "");
     }
-    if (status == GP_OK) status = gp_safetensors_write(path, file.entries, file.count, metadata, 2);
+    if (status == GP_OK) status = write_file(trainer, &file, path, metadata, 2);
     weights_file_destroy(&file);
     return status;
 }
@@ -136,7 +150,7 @@ gp_status gp_trainer_save_gradients(gp_trainer *trainer, const gp_tensor *inputs
         add_tensor(&file, "targets", targets);
         add_tensor(&file, "loss", &loss_tensor);
         if (batch.weights.data) add_tensor(&file, "weights", weights);
-        status = gp_safetensors_write(path, file.entries, file.count, NULL, 0);
+        status = write_file(trainer, &file, path, NULL, 0);
     }
     weights_file_destroy(&file);
     return status;
@@ -188,17 +202,27 @@ static gp_status load_all(gp_trainer *trainer, const gp_shards *file, const char
     return GP_OK;
 }
 
+/* Each worker reads what it holds. */
+static gp_status load_together(gp_trainer *trainer, const char *path) {
+    gp_shards *file = NULL;
+    gp_status status = gp_engine_agree(trainer->engine, gp_shards_open(&file, path), false, NULL);
+    if (status == GP_OK) status = gp_error_within(gp_engine_load_weights(trainer->engine, file), "%s", path);
+    gp_shards_close(file);
+    return status;
+}
+
 gp_status gp_trainer_load_except(gp_trainer *trainer, const char *path, const char *const *patterns, size_t count) {
     gp_shards *file = NULL;
     weights_file scratch = {0};
     for (size_t i = 0; i < count; i++)
         GP_TRY(gp_names_check(trainer->model, patterns[i]));
+    if (trainer->layout.engine.cluster && count == 0) return load_together(trainer, path);
     gp_status status = gp_shards_open(&file, path);
     if (status == GP_OK) status = weights_file_create(&scratch, trainer->model, 1);
     if (status == GP_OK) status = load_all(trainer, file, path, patterns, count, scratch.values);
     weights_file_destroy(&scratch);
     gp_shards_close(file);
-    return status;
+    return gp_engine_agree(trainer->engine, status, false, NULL);
 }
 
 gp_status gp_trainer_load(gp_trainer *trainer, const char *path) {

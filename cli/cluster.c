@@ -1,0 +1,51 @@
+/* The processes of a run do all that can fail at the beginning at the same places and agree on how it went, so that
+ * they end alike, with one message. */
+#include "cluster.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#include "message.h"
+
+static bool speaks(const void *cluster) {
+    return gp_cluster_speaks(cluster);
+}
+
+gp_status cli_cluster_join(gp_cluster **cluster, const cli_command *command) {
+    int launched = gp_cluster_launched();
+    *cluster = NULL;
+    if (launched <= 1) return GP_OK;
+    if (!command->together)
+        return gp_error(GP_INVALID,
+                        "gpipe %s is the work of one process, but %d were started: leave mpirun (srun) away",
+                        command->name, launched);
+    gp_status status = gp_cluster_create(cluster, NULL);
+    if (status != GP_OK) return status;
+    cli_message_speaker(speaks, *cluster);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* no process is left when the launcher is killed */
+    cli_message(GP_LOG_INFO, "cluster: %d processes, %s", gp_cluster_ranks(*cluster),
+                gp_cluster_implementation(*cluster));
+    return GP_OK;
+}
+
+int cli_cluster_leave(gp_cluster *cluster, int result) {
+    if (!cluster) return result;
+    fflush(NULL);
+    if (result == 0) {
+        cli_message_speaker(NULL, NULL);
+        gp_cluster_destroy(cluster);
+    } else {
+        gp_cluster_abort(cluster, result);
+        cli_message_speaker(NULL, NULL);
+    }
+    return result;
+}
+
+gp_status cli_cluster_agree(gp_cluster *cluster, gp_status status) {
+    return cluster ? gp_cluster_agree(cluster, status) : status;
+}
+
+bool cli_cluster_writes(const gp_cluster *cluster) {
+    return !cluster || gp_cluster_rank(cluster) == 0;
+}
