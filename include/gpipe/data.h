@@ -222,6 +222,34 @@ GP_API gp_special_tokens gp_tokenizer_special(const gp_tokenizer *tokenizer);
  */
 GP_API gp_status gp_dataset_create_masked(gp_dataset **dataset, const gp_text_options *options, double share);
 
+struct gp_classes; /* gpipe/images.h */
+
+typedef struct gp_examples_options {
+    size_t size; /* sizeof, or 0 */
+    /* A path or a glob pattern. *.tsv: columns with tabs between, named by the first line (GLUE's way), or without such
+     * a line text and label, or text, pair and label. *.jsonl: an object on each line. */
+    const char *examples;
+    const char *validation_examples; /* the validation split: other files of that kind; or */
+    double validation;               /* a share of the examples, the same share of every class: 0 <= share < 1 */
+    /* Names of columns or keys; NULL: "text", "sentence" or "sentence1"; "pair", "text_pair" or "sentence2" where there
+     * is one; "label" or "class". */
+    const char *text_field, *pair_field, *label_field;
+    const gp_tokenizer *tokenizer;    /* required; must outlive the dataset */
+    const struct gp_classes *classes; /* the list of a run, which the labels must be among; NULL: the labels' */
+    int64_t context;      /* tokens of a sample, 4 or more; longer texts are cut off, the longer of a pair first */
+    bool plain;           /* samples are i32[context], the tokens alone, 0 behind them */
+    gp_sampling sampling; /* random: a new order every epoch; sequential: as they stand in the files */
+    int64_t batch;        /* samples of a mini-batch */
+} gp_examples_options;
+
+/* A dataset for classifiers of text: a sample is i32[3, context], the tokens ([CLS] text [SEP], with a pair another
+ * text and [SEP]), their types (1 for the pair) and a mask that is 0 where there is padding; its target i32[] is the
+ * class. Classes are the labels in order, as numbers when all are numbers. Every epoch has every example once. Texts
+ * are encoded when their sample is asked for. Errors: GP_INVALID with file and line for what cannot be read, with a
+ * sentence for files without examples, of one class only, for labels that are not among `classes`; GP_IO;
+ * GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_dataset_create_examples(gp_dataset **dataset, const gp_examples_options *options);
+
 /* The dataset's tokenizer, owned by it unless it was given; NULL for data without one. */
 GP_API const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset);
 /* Of text and tokens: ids are 0 to this number - 1. 0 for other data. */

@@ -14,6 +14,10 @@ const gp_tokenizer *gp_dataset_tokenizer(const gp_dataset *dataset) {
     return dataset->tokenizer;
 }
 
+const gp_classes *gp_dataset_classes(const gp_dataset *dataset) {
+    return dataset->classes;
+}
+
 int32_t gp_dataset_vocabulary(const gp_dataset *dataset) {
     return dataset->vocabulary;
 }

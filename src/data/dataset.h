@@ -2,7 +2,7 @@
 #ifndef GP_DATA_DATASET_H
 #define GP_DATA_DATASET_H
 
-#include "gpipe/data.h"
+#include "gpipe/images.h"
 
 /* Which samples are wanted, all of one split. Evaluation has no steps and nothing random: samples are windows. */
 typedef struct gp_request {
@@ -42,6 +42,7 @@ struct gp_dataset {
     gp_type target_type;
     bool weighted;
     const gp_tokenizer *tokenizer; /* NULL: none */
+    const gp_classes *classes;     /* NULL: none */
     int threads;                   /* of a loader that is not told how many; 0: by `slow` */
     int32_t vocabulary;            /* of text: ids are below; else 0 */
 };

@@ -48,10 +48,6 @@ static bool is_images(const gp_dataset *dataset) {
     return dataset->table == &images_class;
 }
 
-const gp_classes *gp_dataset_classes(const gp_dataset *dataset) {
-    return is_images(dataset) ? ((const gp_image_dataset *)dataset)->classes : NULL;
-}
-
 int64_t gp_dataset_corrupt(const gp_dataset *dataset) {
     return is_images(dataset) ? atomic_load(&((const gp_image_dataset *)dataset)->corrupt_count) : 0;
 }
@@ -236,6 +232,7 @@ static gp_status build(gp_image_dataset *images, const gp_image_options *options
     images->dataset.threads = options->threads;
     GP_TRY(copy_classes(images, options->classes));
     GP_TRY(open_train(images, options));
+    images->dataset.classes = images->classes;
     return open_validation(images, options);
 }
 
