@@ -1,9 +1,14 @@
 /* The same bits for networks of images from the zoo: batch norm's moving averages, drop-path that grows, an auxiliary
- * output, long skips; a batch that the micro-batches do not divide. */
+ * output, long skips; a batch that the micro-batches do not divide. With GPIPE_TEST_LONG=1 in the environment also
+ * AmoebaNet-D (6,32) on images of 32 x 32 for ten steps, which takes minutes. */
 #include "variants.h"
+
+#include <stdlib.h>
 
 #define INTEGER(name, value)                                                                                           \
     { .key = name, .type = GP_OPTION_INTEGER, .integer = value }
+#define TEXT(name, value)                                                                                              \
+    { .key = name, .type = GP_OPTION_TEXT, .text = value }
 #define NUMBER(name, value)                                                                                            \
     { .key = name, .type = GP_OPTION_NUMBER, .number = value }
 
@@ -21,9 +26,24 @@ static void check(const char *name, const gp_option *options, size_t option_coun
 static void amoebanet(void **state) {
     (void)state;
     static const size_t partitions[] = {2, 4};
-    const gp_option options[] = {INTEGER("layers", 3), INTEGER("filters", 16), INTEGER("classes", 5),
-                                 INTEGER("image", 16), NUMBER("drop_path", 0.4)};
+    const gp_option options[] = {INTEGER("layers", 3), INTEGER("filters", 16),   INTEGER("classes", 5),
+                                 INTEGER("image", 16), NUMBER("drop_path", 0.4), NUMBER("auxiliary", 0.4)};
     check("amoebanet_d", options, sizeof options / sizeof *options, partitions, 2, GP_F32);
+}
+
+static void amoebanet_for_long(void **state) {
+    (void)state;
+    static const size_t partitions[] = {1, 2, 4};
+    const gp_option options[] = {INTEGER("layers", 6), INTEGER("filters", 32),   INTEGER("classes", 10),
+                                 INTEGER("image", 32), NUMBER("drop_path", 0.4), NUMBER("auxiliary", 0.4),
+                                 TEXT("stem", "cifar")};
+    gp_model *model;
+    if (!getenv("GPIPE_TEST_LONG")) skip();
+    assert_ok(gp_model_create_named(&model, "amoebanet_d", options, sizeof options / sizeof *options, NULL));
+    gp_engine_options engine = test_options(model, 1, 10, 4);
+    engine.steps = 12;
+    test_all_variants(&engine, partitions, 3, 10, 1.0);
+    gp_model_destroy(model);
 }
 
 static void resnet(void **state) {
@@ -42,6 +62,7 @@ static void unet(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(amoebanet), cmocka_unit_test(resnet), cmocka_unit_test(unet)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(amoebanet), cmocka_unit_test(amoebanet_for_long),
+                                       cmocka_unit_test(resnet), cmocka_unit_test(unet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
