@@ -164,6 +164,52 @@ static void test_pool(void **state) {
     }
 }
 
+/* ---- depthwise convolutions: those that are loops, bf16 and the gradients of dilated ones ---- */
+
+static void depthwise(gp_dtype dtype, int64_t channels, int64_t stride, int64_t dilation, bool forward) {
+    gp_convolution_attributes a;
+    memset(&a, 0, sizeof a);
+    a.groups = channels;
+    a.window = (gp_window_attributes){.kernel = {3, 2},
+                                      .stride = {stride, 1},
+                                      .dilation = {dilation, dilation},
+                                      .before = {dilation, 0},
+                                      .after = {dilation, 1},
+                                      .image = {11, 9}};
+    dims x = {4, {2, 11, 9, channels}}, w = {4, {channels, 1, 3, 2}};
+    dims y = {4, {2, 10 / stride + 1, 10 - dilation, channels}};
+    kernel_case test = {.attributes = &a, .input_count = 3, .output_count = 1};
+    if (forward) {
+        test.id = GP_OP_CONVOLUTION;
+        test.inputs[0] = operand_of(dtype, x, -1, 1);
+        test.inputs[1] = operand_of(GP_F32, w, -1, 1);
+        test.inputs[2] = operand_of(GP_F32, (dims){1, {channels}}, -1, 1);
+        check_and_keep(test, NULL, 0);
+    }
+    test.input_count = 2;
+    test.id = GP_OP_CONVOLUTION_INPUT_GRADIENT;
+    test.inputs[0] = operand_of(dtype, y, -1, 1);
+    test.inputs[1] = operand_of(GP_F32, w, -1, 1);
+    check_and_keep(test, NULL, 0);
+    test.id = GP_OP_CONVOLUTION_WEIGHT_GRADIENT;
+    test.inputs[0] = operand_of(dtype, y, -1, 1);
+    test.inputs[1] = operand_of(dtype, x, -1, 1);
+    check_and_keep(test, NULL, 0);
+}
+
+static void test_depthwise(void **state) {
+    (void)state;
+    static const int64_t channels[] = {2, 16, 33, 200};
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        for (int64_t stride = 1; stride < 4; stride++) {
+            depthwise(GP_BF16, channels[i], stride, 1, true);
+            depthwise(GP_BF16, channels[i], stride, 2, true);
+            depthwise(GP_F32, channels[i], stride, 2, false);
+            depthwise(GP_F32, channels[i], stride, 3, false);
+        }
+    }
+}
+
 /* ---- the rest ---- */
 
 static void channels(gp_dtype dtype, dims x, int64_t n) {
@@ -205,6 +251,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,10 @@
  *
  * A convolution of single pixels without a stride is a product of rows and goes the way of products (products.h): no
  * weights to pack, and the gradient is added where it belongs. All others are oneDNN's convolutions on channels-last
- * images, with weights packed once after every update (gp_form) and their gradient unpacked into the plain one.
- * bf16 images run through f32 on processors without AMX, whose bf16 instructions are slower than f32 ones: a chunk of
- * samples is widened into the workspace, convolved, and the result rounded, all of it within the caches. */
+ * images, with weights packed once after every update (gp_form) and their gradient unpacked into the plain one; but
+ * some depthwise ones are loops (kernel_depthwise.c). bf16 images run through f32 on processors without AMX, whose bf16
+ * instructions are slower than f32 ones: a chunk of samples is widened into the workspace, convolved, and the result
+ * rounded, all of it within the caches. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -173,6 +174,29 @@ static gp_status create_product(gp_cpu_device *device, const gp_kernel_desc *des
     return GP_OK;
 }
 
+/* ---- every channel for itself: loops ---- */
+
+/* Where oneDNN is slower: its gradients of dilated ones are general convolutions (8 times slower than ours), and bf16
+ * would have to be widened first. Elsewhere it is up to twice as fast. */
+static bool prefers_loops(const gp_cpu_device *device, const operands *o, const gp_kernel_desc *desc) {
+    const gp_convolution_attributes *a = desc->attributes;
+    if (a->groups < 2 || a->groups != o->x.shape.dims[3] || a->groups != o->y.shape.dims[3]) return false;
+    bool dilated = a->window.dilation[0] > 1 || a->window.dilation[1] > 1;
+    return (dilated && desc->id != GP_OP_CONVOLUTION) || (o->x.dtype == GP_BF16 && !device->bf16_packed);
+}
+
+static gp_status create_depthwise(gp_cpu_device *device, const gp_kernel_desc *desc, gp_kernel **kernel) {
+    gp_cpu_kernel *made = NULL;
+    GP_TRY(gp_cpu_kernel_create(device, desc, &made));
+    gp_status status = gp_cpu_setup_depthwise(made, desc);
+    if (status != GP_OK) {
+        made->kernel.destroy(&made->kernel);
+        return status;
+    }
+    *kernel = &made->kernel;
+    return GP_OK;
+}
+
 /* ---- creation ---- */
 
 /* The number of chunks: the fewest of equal size that fit the cache, or are as large as the weights. */
@@ -261,6 +285,7 @@ gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc 
     operands o = operands_of(desc);
     GP_TRY(check(&o, desc));
     if (is_product(&o, desc->attributes)) return create_product(device, desc, kernel);
+    if (prefers_loops(device, &o, desc)) return create_depthwise(device, desc, kernel);
     gp_cpu_convolution *made = gp_allocate(sizeof *made);
     if (!made) return GP_OUT_OF_MEMORY;
     gp_status status = set_up(made, device, desc, &o);

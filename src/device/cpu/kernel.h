@@ -38,6 +38,7 @@ typedef union gp_cpu_attributes {
     gp_concatenate_attributes concatenate;
     gp_cross_entropy_options cross_entropy;
     gp_window_attributes window;
+    gp_convolution_attributes convolution;
     gp_image_attributes image;
     gp_batch_norm_attributes batch_norm;
     gp_pad_attributes pad;
@@ -70,8 +71,9 @@ struct gp_cpu_kernel {
             int64_t width, group_rows, groups;
         } batch;
         struct {
-            int64_t small[2]; /* height and width of the pooled image */
-        } pool;
+            int64_t small[2];   /* height and width of the image that windows make of the large one */
+            int64_t entries[2]; /* rows and columns of which windows are looked up */
+        } window;
     } plan;
 };
 
@@ -123,6 +125,7 @@ gp_cpu_setup gp_cpu_setup_transpose, gp_cpu_setup_slice, gp_cpu_setup_slice_grad
 gp_cpu_setup gp_cpu_setup_reduce;
 gp_cpu_setup gp_cpu_setup_batch_norm, gp_cpu_setup_max_pool, gp_cpu_setup_max_pool_gradient, gp_cpu_setup_window_sum,
     gp_cpu_setup_window_spread;
+gp_cpu_setup gp_cpu_setup_depthwise; /* of a convolution that has been checked */
 gp_cpu_setup gp_cpu_setup_pad, gp_cpu_setup_upsample, gp_cpu_setup_drop_path, gp_cpu_setup_channel_scale,
     gp_cpu_setup_channel_scale_gradient;
 gp_cpu_setup gp_cpu_setup_cross_entropy, gp_cpu_setup_cross_entropy_gradient, gp_cpu_setup_squared_error,

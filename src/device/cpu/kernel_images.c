@@ -160,15 +160,24 @@ gp_status gp_cpu_setup_channel_scale(gp_cpu_kernel *kernel, const gp_kernel_desc
     return GP_OK;
 }
 
-/* Items are samples. */
+/* Items are samples; a block of rows is summed before it is added to the total, which keeps rounding errors small. */
 static void channel_dot_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
+    enum { CHANNELS = 1024, ROWS = 256 };
     const gp_cpu_kernel *kernel = call->kernel;
     gp_dtype dtype = kernel->inputs[0].dtype;
+    int64_t n = kernel->columns;
     for (int64_t i = begin; i < end; i++) {
-        int64_t at = i * kernel->rows * kernel->columns;
-        kernel->loops->channel_dot(
-            dtype, gp_cpu_from(dtype, call->inputs[0], at), gp_cpu_from(dtype, call->inputs[1], at),
-            gp_cpu_to(dtype, call->outputs[0], i * kernel->columns), kernel->rows, kernel->columns);
+        for (int64_t c = 0; c < n; c += CHANNELS) {
+            float sums[CHANNELS] = {0};
+            int64_t channels = n - c < CHANNELS ? n - c : CHANNELS;
+            for (int64_t r = 0; r < kernel->rows; r += ROWS) {
+                int64_t at = (i * kernel->rows + r) * n + c, rows = kernel->rows - r < ROWS ? kernel->rows - r : ROWS;
+                kernel->loops->channel_dot(dtype, gp_cpu_from(dtype, call->inputs[0], at), n,
+                                           gp_cpu_from(dtype, call->inputs[1], at), n, rows, sums, channels);
+            }
+            kernel->loops->cast((gp_cpu_operand){sums, GP_F32, 1}, gp_cpu_to(dtype, call->outputs[0], i * n + c), dtype,
+                                channels);
+        }
     }
 }
 

@@ -59,11 +59,11 @@ static void max_pool_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
         place at = place_of(kernel, item);
         range rows = inside(w, 0, at.row);
-        for (int64_t j = 0; j < kernel->plan.pool.small[1]; j++) {
+        for (int64_t j = 0; j < kernel->plan.window.small[1]; j++) {
             range columns = inside(w, 1, j);
             gp_cpu_window seen = pixels(kernel, w->image, rows, columns);
             int64_t x = element(kernel, w->image, at.sample, rows.begin, columns.begin);
-            int64_t y = element(kernel, kernel->plan.pool.small, at.sample, at.row, j);
+            int64_t y = element(kernel, kernel->plan.window.small, at.sample, at.row, j);
             seen.row_step = (int32_t)w->kernel[1];
             seen.column_step = 1;
             seen.first = (int32_t)((rows.begin - at.row * w->stride[0] + w->before[0]) * w->kernel[1] + columns.begin -
@@ -81,11 +81,11 @@ static void max_pool_gradient_part(const gp_cpu_call *call, int64_t begin, int64
     gp_dtype dtype = kernel->inputs[0].dtype;
     for (int64_t item = begin; item < end; item++) {
         place at = place_of(kernel, item);
-        range rows = around(w, 0, kernel->plan.pool.small[0], at.row);
+        range rows = around(w, 0, kernel->plan.window.small[0], at.row);
         for (int64_t j = 0; j < w->image[1]; j++) {
-            range columns = around(w, 1, kernel->plan.pool.small[1], j);
-            gp_cpu_window seen = pixels(kernel, kernel->plan.pool.small, rows, columns);
-            int64_t dy = element(kernel, kernel->plan.pool.small, at.sample, rows.begin, columns.begin);
+            range columns = around(w, 1, kernel->plan.window.small[1], j);
+            gp_cpu_window seen = pixels(kernel, kernel->plan.window.small, rows, columns);
+            int64_t dy = element(kernel, kernel->plan.window.small, at.sample, rows.begin, columns.begin);
             seen.row_step = (int32_t)(-w->stride[0] * w->kernel[1]); /* the next window begins further down */
             seen.column_step = (int32_t)-w->stride[1];
             seen.first = (int32_t)((at.row - rows.begin * w->stride[0] + w->before[0]) * w->kernel[1] + j -
@@ -103,7 +103,7 @@ static gp_status set_shares(const gp_cpu_call *call) {
     const gp_cpu_kernel *kernel = call->kernel;
     float *share = call->workspace;
     for (int axis = 0; axis < 2; axis++) {
-        for (int64_t i = 0; i < kernel->plan.pool.small[axis]; i++) {
+        for (int64_t i = 0; i < kernel->plan.window.small[axis]; i++) {
             range r = inside(window_of(call), axis, i);
             *share++ = kernel->id == GP_OP_UPSAMPLE_GRADIENT ? 1.0f : 1.0f / (float)(r.end - r.begin);
         }
@@ -114,16 +114,16 @@ static gp_status set_shares(const gp_cpu_call *call) {
 static void sum_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
     const gp_cpu_kernel *kernel = call->kernel;
     const gp_window_attributes *w = window_of(call);
-    const float *row_shares = call->workspace, *column_shares = row_shares + kernel->plan.pool.small[0];
+    const float *row_shares = call->workspace, *column_shares = row_shares + kernel->plan.window.small[0];
     gp_dtype dtype = kernel->inputs[0].dtype;
     for (int64_t item = begin; item < end; item++) {
         place at = place_of(kernel, item);
         range rows = inside(w, 0, at.row);
-        for (int64_t j = 0; j < kernel->plan.pool.small[1]; j++) {
+        for (int64_t j = 0; j < kernel->plan.window.small[1]; j++) {
             range columns = inside(w, 1, j);
             gp_cpu_window seen = pixels(kernel, w->image, rows, columns);
             int64_t x = element(kernel, w->image, at.sample, rows.begin, columns.begin);
-            int64_t y = element(kernel, kernel->plan.pool.small, at.sample, at.row, j);
+            int64_t y = element(kernel, kernel->plan.window.small, at.sample, at.row, j);
             kernel->loops->window_sum(dtype, &seen, gp_cpu_from(dtype, call->inputs[0], x), row_shares + at.row,
                                       column_shares + j, gp_cpu_to(dtype, call->outputs[0], y), kernel->columns);
         }
@@ -133,15 +133,15 @@ static void sum_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
 static void spread_part(const gp_cpu_call *call, int64_t begin, int64_t end) {
     const gp_cpu_kernel *kernel = call->kernel;
     const gp_window_attributes *w = window_of(call);
-    const float *row_shares = call->workspace, *column_shares = row_shares + kernel->plan.pool.small[0];
+    const float *row_shares = call->workspace, *column_shares = row_shares + kernel->plan.window.small[0];
     gp_dtype dtype = kernel->inputs[0].dtype;
     for (int64_t item = begin; item < end; item++) {
         place at = place_of(kernel, item);
-        range rows = around(w, 0, kernel->plan.pool.small[0], at.row);
+        range rows = around(w, 0, kernel->plan.window.small[0], at.row);
         for (int64_t j = 0; j < w->image[1]; j++) {
-            range columns = around(w, 1, kernel->plan.pool.small[1], j);
-            gp_cpu_window seen = pixels(kernel, kernel->plan.pool.small, rows, columns);
-            int64_t dy = element(kernel, kernel->plan.pool.small, at.sample, rows.begin, columns.begin);
+            range columns = around(w, 1, kernel->plan.window.small[1], j);
+            gp_cpu_window seen = pixels(kernel, kernel->plan.window.small, rows, columns);
+            int64_t dy = element(kernel, kernel->plan.window.small, at.sample, rows.begin, columns.begin);
             seen.share_step = 1;
             kernel->loops->window_sum(
                 dtype, &seen, gp_cpu_from(dtype, call->inputs[0], dy), row_shares + rows.begin,
@@ -172,12 +172,12 @@ static gp_status set_up(gp_cpu_kernel *kernel, const gp_kernel_desc *desc, gp_cp
     resolve_window(kernel, large.shape);
     bool one = small.shape.rank == 2; /* of the whole image */
     for (int axis = 0; axis < 2; axis++) {
-        kernel->plan.pool.small[axis] = one ? 1 : small.shape.dims[1 + axis];
+        kernel->plan.window.small[axis] = one ? 1 : small.shape.dims[1 + axis];
     }
-    int64_t pixels_in_row = gradient ? large.shape.dims[2] : kernel->plan.pool.small[1];
+    int64_t pixels_in_row = gradient ? large.shape.dims[2] : kernel->plan.window.small[1];
     const int64_t *kernel_size = kernel->attributes.window.kernel;
     kernel->columns = large.shape.dims[3];
-    kernel->rows = gradient ? large.shape.dims[1] : kernel->plan.pool.small[0];
+    kernel->rows = gradient ? large.shape.dims[1] : kernel->plan.window.small[0];
     gp_cpu_kernel_cut(kernel, part, large.shape.dims[0] * kernel->rows,
                       pixels_in_row * kernel->columns * (gradient ? 1 : kernel_size[0] * kernel_size[1]));
     return GP_OK;
@@ -185,7 +185,7 @@ static gp_status set_up(gp_cpu_kernel *kernel, const gp_kernel_desc *desc, gp_cp
 
 static gp_status set_up_sum(gp_cpu_kernel *kernel, const gp_kernel_desc *desc, gp_cpu_part *part, bool gradient) {
     GP_TRY(set_up(kernel, desc, part, gradient));
-    kernel->kernel.workspace = (size_t)(kernel->plan.pool.small[0] + kernel->plan.pool.small[1]) * sizeof(float);
+    kernel->kernel.workspace = (size_t)(kernel->plan.window.small[0] + kernel->plan.window.small[1]) * sizeof(float);
     kernel->check = set_shares;
     return GP_OK;
 }

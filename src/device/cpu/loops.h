@@ -163,9 +163,14 @@ struct gp_cpu_loops {
     /* The sum of the pixels, each times the factor of its row and the factor of its column. */
     void (*window_sum)(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *row_shares,
                        const float *column_shares, void *y, int64_t n);
-    /* y[rows, n] = x[rows, n] s[n], and y[n] = the sum over the rows of a b */
+    /* y = bias + the sum of the pixels, each times the weights with its number, of weights[.., n]; bias NULL: none. */
+    void (*depthwise)(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *weights,
+                      const float *bias, void *y, int64_t n);
+    /* sums[n] += the sum of a b over `count` pixels, whose steps are in elements. */
+    void (*channel_dot)(gp_dtype dtype, const void *a, int64_t a_step, const void *b, int64_t b_step, int64_t count,
+                        float *sums, int64_t n);
+    /* y[rows, n] = x[rows, n] s[n] */
     void (*channel_scale)(gp_dtype dtype, const void *x, const void *s, void *y, int64_t rows, int64_t n);
-    void (*channel_dot)(gp_dtype dtype, const void *a, const void *b, void *y, int64_t rows, int64_t n);
 
     /* -- averages -- */
     /* average += rest * (value - average) */

@@ -1,49 +1,62 @@
-/* Loops over the channels of pixels: pooling, and scaling of channels. Channels are worked on in strips whose results
- * stay in registers or the first-level cache while a window is walked. */
+/* Loops over the channels of pixels: pooling, convolutions of single channels, and scaling of channels. Channels are
+ * worked on in strips of a few vectors, whose results stay in registers while a window is walked. */
 #ifndef GP_DEVICE_CPU_LOOPS_IMAGES_H
 #define GP_DEVICE_CPU_LOOPS_IMAGES_H
 
-#include "device/cpu/loops_lanes.h"
 #include "device/cpu/loops_norm.h"
+#include "device/cpu/loops_vectors.h"
 
-enum { CHANNELS = 64 }; /* of a strip */
+enum { STRIP_VECTORS = 4, STRIP_LANES = STRIP_VECTORS * VECTOR_LANES };
+
+/* Runs call(first channel, vectors, lanes of each) over n channels: whole strips, whole vectors, the rest. A macro,
+ * because each call is inlined with constants. */
+#define FOR_STRIPS(n, call)                                                                                            \
+    do {                                                                                                               \
+        int64_t at_ = 0;                                                                                               \
+        for (; at_ + STRIP_LANES <= (n); at_ += STRIP_LANES) {                                                         \
+            call(at_, STRIP_VECTORS, VECTOR_LANES);                                                                    \
+        }                                                                                                              \
+        for (; at_ + VECTOR_LANES <= (n); at_ += VECTOR_LANES) {                                                       \
+            call(at_, 1, VECTOR_LANES);                                                                                \
+        }                                                                                                              \
+        if (at_ < (n)) call(at_, 1, (int)((n)-at_));                                                                   \
+    } while (0)
 
 /* ---- greatest ---- */
 
 GP_INLINE void max_strip(gp_dtype dtype, const gp_cpu_window *window, const void *x, void *y, uint8_t *index,
-                         int channels) {
-    float best[CHANNELS];
-    int32_t picks[CHANNELS];
-    for (int c = 0; c < channels; c++) {
-        best[c] = load(dtype, x, c);
-        picks[c] = window->first;
+                         int vectors, int lanes) {
+    vector best[STRIP_VECTORS];
+    vector_i32 picks[STRIP_VECTORS];
+    for (int v = 0; v < vectors; v++) {
+        best[v] = vector_load(dtype, x, v * VECTOR_LANES, lanes);
+        picks[v] = (vector_i32){0} + window->first;
     }
     for (int64_t r = 0; r < window->rows; r++) {
         for (int64_t k = 0; k < window->columns; k++) {
             const void *pixel = from(dtype, x, r * window->row + k * window->pixel);
-            int32_t pick = window->first + (int32_t)r * window->row_step + (int32_t)k * window->column_step;
-            GP_SIMD
-            for (int c = 0; c < channels; c++) {
-                float value = load(dtype, pixel, c);
-                int better = (value > best[c]) | ((value != value) & (best[c] == best[c]));
-                best[c] = better ? value : best[c];
-                picks[c] = better ? pick : picks[c];
+            vector_i32 pick =
+                (vector_i32){0} + (window->first + (int32_t)(r * window->row_step + k * window->column_step));
+            for (int v = 0; v < vectors; v++) {
+                vector value = vector_load(dtype, pixel, v * VECTOR_LANES, lanes);
+                vector_i32 better = ~(value <= best[v]) & (best[v] == best[v]); /* greater, or the first NaN */
+                best[v] = (vector)choose(better, (vector_i32)value, (vector_i32)best[v]);
+                picks[v] = choose(better, pick, picks[v]);
             }
         }
     }
-    for (int c = 0; c < channels; c++) {
-        store(dtype, y, c, best[c]);
-        index[c] = (uint8_t)picks[c];
+    for (int v = 0; v < vectors; v++) {
+        vector_store(dtype, y, v * VECTOR_LANES, best[v], lanes);
+        vector_store_u8(index + v * VECTOR_LANES, picks[v], lanes);
     }
 }
 
 GP_INLINE void max_pool_run(gp_dtype dtype, const gp_cpu_window *window, const void *x, void *y, uint8_t *index,
                             int64_t n) {
-    int64_t c = 0;
-    for (; c + CHANNELS <= n; c += CHANNELS) {
-        max_strip(dtype, window, from(dtype, x, c), to(dtype, y, c), index + c, CHANNELS);
-    }
-    if (c < n) max_strip(dtype, window, from(dtype, x, c), to(dtype, y, c), index + c, (int)(n - c));
+#define CALL(c, vectors, lanes)                                                                                        \
+    max_strip(dtype, window, from(dtype, x, c), to(dtype, y, c), index + (c), vectors, lanes)
+    FOR_STRIPS(n, CALL);
+#undef CALL
 }
 
 static void max_pool(gp_dtype dtype, const gp_cpu_window *window, const void *x, void *y, uint8_t *index, int64_t n) {
@@ -55,33 +68,31 @@ static void max_pool(gp_dtype dtype, const gp_cpu_window *window, const void *x,
 }
 
 GP_INLINE void max_gradient_strip(gp_dtype dtype, const gp_cpu_window *window, const void *dy, const uint8_t *index,
-                                  void *dx, int channels) {
-    float sums[CHANNELS] = {0};
+                                  void *dx, int vectors, int lanes) {
+    vector sums[STRIP_VECTORS] = {{0}};
     for (int64_t r = 0; r < window->rows; r++) {
         for (int64_t k = 0; k < window->columns; k++) {
             int64_t place = r * window->row + k * window->pixel;
-            const void *pixel = from(dtype, dy, place);
-            const uint8_t *picks = index + place;
-            int32_t pick = window->first + (int32_t)r * window->row_step + (int32_t)k * window->column_step;
-            GP_SIMD
-            for (int c = 0; c < channels; c++) {
-                float value = load(dtype, pixel, c);
-                sums[c] += picks[c] == pick ? value : 0.0f;
+            vector_i32 pick =
+                (vector_i32){0} + (window->first + (int32_t)(r * window->row_step + k * window->column_step));
+            for (int v = 0; v < vectors; v++) {
+                vector_i32 value = (vector_i32)vector_load(dtype, dy, place + v * VECTOR_LANES, lanes);
+                vector_i32 picked = vector_load_u8(index + place + v * VECTOR_LANES, lanes) == pick;
+                sums[v] += (vector)(picked & value);
             }
         }
     }
-    for (int c = 0; c < channels; c++) {
-        store(dtype, dx, c, sums[c]);
+    for (int v = 0; v < vectors; v++) {
+        vector_store(dtype, dx, v * VECTOR_LANES, sums[v], lanes);
     }
 }
 
 GP_INLINE void max_pool_gradient_run(gp_dtype dtype, const gp_cpu_window *window, const void *dy, const uint8_t *index,
                                      void *dx, int64_t n) {
-    int64_t c = 0;
-    for (; c + CHANNELS <= n; c += CHANNELS) {
-        max_gradient_strip(dtype, window, from(dtype, dy, c), index + c, to(dtype, dx, c), CHANNELS);
-    }
-    if (c < n) max_gradient_strip(dtype, window, from(dtype, dy, c), index + c, to(dtype, dx, c), (int)(n - c));
+#define CALL(c, vectors, lanes)                                                                                        \
+    max_gradient_strip(dtype, window, from(dtype, dy, c), index + (c), to(dtype, dx, c), vectors, lanes)
+    FOR_STRIPS(n, CALL);
+#undef CALL
 }
 
 static void max_pool_gradient(gp_dtype dtype, const gp_cpu_window *window, const void *dy, const uint8_t *index,
@@ -96,35 +107,31 @@ static void max_pool_gradient(gp_dtype dtype, const gp_cpu_window *window, const
 /* ---- sums; a row is summed first, so that sums over whole images stay exact ---- */
 
 GP_INLINE void sum_strip(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *row_shares,
-                         const float *column_shares, void *y, int channels) {
-    float sums[CHANNELS] = {0};
+                         const float *column_shares, void *y, int vectors, int lanes) {
+    vector sums[STRIP_VECTORS] = {{0}};
     for (int64_t r = 0; r < window->rows; r++) {
-        float row[CHANNELS] = {0}, share = row_shares[r * window->share_step];
+        vector row[STRIP_VECTORS] = {{0}};
         for (int64_t k = 0; k < window->columns; k++) {
             const void *pixel = from(dtype, x, r * window->row + k * window->pixel);
-            float factor = column_shares[k * window->share_step];
-            GP_SIMD
-            for (int c = 0; c < channels; c++) {
-                row[c] += load(dtype, pixel, c) * factor;
+            for (int v = 0; v < vectors; v++) {
+                row[v] += vector_load(dtype, pixel, v * VECTOR_LANES, lanes) * column_shares[k * window->share_step];
             }
         }
-        GP_SIMD
-        for (int c = 0; c < channels; c++) {
-            sums[c] += row[c] * share;
+        for (int v = 0; v < vectors; v++) {
+            sums[v] += row[v] * row_shares[r * window->share_step];
         }
     }
-    for (int c = 0; c < channels; c++) {
-        store(dtype, y, c, sums[c]);
+    for (int v = 0; v < vectors; v++) {
+        vector_store(dtype, y, v * VECTOR_LANES, sums[v], lanes);
     }
 }
 
 GP_INLINE void window_sum_run(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *row_shares,
                               const float *column_shares, void *y, int64_t n) {
-    int64_t c = 0;
-    for (; c + CHANNELS <= n; c += CHANNELS) {
-        sum_strip(dtype, window, from(dtype, x, c), row_shares, column_shares, to(dtype, y, c), CHANNELS);
-    }
-    if (c < n) sum_strip(dtype, window, from(dtype, x, c), row_shares, column_shares, to(dtype, y, c), (int)(n - c));
+#define CALL(c, vectors, lanes)                                                                                        \
+    sum_strip(dtype, window, from(dtype, x, c), row_shares, column_shares, to(dtype, y, c), vectors, lanes)
+    FOR_STRIPS(n, CALL);
+#undef CALL
 }
 
 static void window_sum(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *row_shares,
@@ -133,6 +140,79 @@ static void window_sum(gp_dtype dtype, const gp_cpu_window *window, const void *
         window_sum_run(GP_F32, window, x, row_shares, column_shares, y, n);
     } else {
         window_sum_run(GP_BF16, window, x, row_shares, column_shares, y, n);
+    }
+}
+
+/* ---- convolutions of single channels ---- */
+
+GP_INLINE void depthwise_strip(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *weights,
+                               const float *bias, void *y, int64_t n, int vectors, int lanes) {
+    vector sums[STRIP_VECTORS] = {{0}};
+    for (int v = 0; v < vectors && bias; v++) {
+        sums[v] = vector_load(GP_F32, bias, v * VECTOR_LANES, lanes);
+    }
+    for (int64_t r = 0; r < window->rows; r++) {
+        for (int64_t k = 0; k < window->columns; k++) {
+            const void *pixel = from(dtype, x, r * window->row + k * window->pixel);
+            const float *weight = weights + (window->first + r * window->row_step + k * window->column_step) * n;
+            for (int v = 0; v < vectors; v++) {
+                sums[v] += vector_load(dtype, pixel, v * VECTOR_LANES, lanes) *
+                           vector_load(GP_F32, weight, v * VECTOR_LANES, lanes);
+            }
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        vector_store(dtype, y, v * VECTOR_LANES, sums[v], lanes);
+    }
+}
+
+GP_INLINE void depthwise_run(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *weights,
+                             const float *bias, void *y, int64_t n) {
+#define CALL(c, vectors, lanes)                                                                                        \
+    depthwise_strip(dtype, window, from(dtype, x, c), weights + (c), bias ? bias + (c) : NULL, to(dtype, y, c), n,     \
+                    vectors, lanes)
+    FOR_STRIPS(n, CALL);
+#undef CALL
+}
+
+static void depthwise(gp_dtype dtype, const gp_cpu_window *window, const void *x, const float *weights,
+                      const float *bias, void *y, int64_t n) {
+    if (dtype == GP_F32) {
+        depthwise_run(GP_F32, window, x, weights, bias, y, n);
+    } else {
+        depthwise_run(GP_BF16, window, x, weights, bias, y, n);
+    }
+}
+
+GP_INLINE void dot_strip(gp_dtype dtype, const void *a, int64_t a_step, const void *b, int64_t b_step, int64_t count,
+                         float *sums, int vectors, int lanes) {
+    vector found[STRIP_VECTORS] = {{0}};
+    for (int64_t i = 0; i < count; i++) {
+        for (int v = 0; v < vectors; v++) {
+            found[v] += vector_load(dtype, a, i * a_step + v * VECTOR_LANES, lanes) *
+                        vector_load(dtype, b, i * b_step + v * VECTOR_LANES, lanes);
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        found[v] += vector_load(GP_F32, sums, v * VECTOR_LANES, lanes);
+        vector_store(GP_F32, sums, v * VECTOR_LANES, found[v], lanes);
+    }
+}
+
+GP_INLINE void channel_dot_run(gp_dtype dtype, const void *a, int64_t a_step, const void *b, int64_t b_step,
+                               int64_t count, float *sums, int64_t n) {
+#define CALL(c, vectors, lanes)                                                                                        \
+    dot_strip(dtype, from(dtype, a, c), a_step, from(dtype, b, c), b_step, count, sums + (c), vectors, lanes)
+    FOR_STRIPS(n, CALL);
+#undef CALL
+}
+
+static void channel_dot(gp_dtype dtype, const void *a, int64_t a_step, const void *b, int64_t b_step, int64_t count,
+                        float *sums, int64_t n) {
+    if (dtype == GP_F32) {
+        channel_dot_run(GP_F32, a, a_step, b, b_step, count, sums, n);
+    } else {
+        channel_dot_run(GP_BF16, a, a_step, b, b_step, count, sums, n);
     }
 }
 
@@ -161,49 +241,6 @@ static void channel_scale(gp_dtype dtype, const void *x, const void *s, void *y,
         channel_scale_run(GP_F32, x, s, y, rows, n);
     } else {
         channel_scale_run(GP_BF16, x, s, y, rows, n);
-    }
-}
-
-GP_INLINE void dot_rows(gp_dtype dtype, float *sums, const void *a, const void *b, int rows, int64_t n, int columns) {
-    GP_SIMD
-    for (int c = 0; c < columns; c++) {
-        float value = 0.0f;
-        for (int r = 0; r < rows; r++) {
-            value += load(dtype, a, r * n + c) * load(dtype, b, r * n + c);
-        }
-        sums[c] += value;
-    }
-}
-
-GP_INLINE void channel_dot_run(gp_dtype dtype, const void *a, const void *b, void *y, int64_t rows, int64_t n) {
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        float totals[CHUNK] = {0};
-        int columns = (int)smaller(CHUNK, n - first);
-        for (int64_t begin = 0; begin < rows; begin += BLOCK) {
-            float sums[CHUNK] = {0};
-            int64_t end = smaller(begin + BLOCK, rows), r = begin;
-            for (; r + 4 <= end; r += 4) {
-                dot_rows(dtype, sums, from(dtype, a, r * n + first), from(dtype, b, r * n + first), 4, n, columns);
-            }
-            for (; r < end; r++) {
-                dot_rows(dtype, sums, from(dtype, a, r * n + first), from(dtype, b, r * n + first), 1, n, columns);
-            }
-            GP_SIMD
-            for (int c = 0; c < columns; c++) {
-                totals[c] += sums[c];
-            }
-        }
-        for (int c = 0; c < columns; c++) {
-            store(dtype, y, first + c, totals[c]);
-        }
-    }
-}
-
-static void channel_dot(gp_dtype dtype, const void *a, const void *b, void *y, int64_t rows, int64_t n) {
-    if (dtype == GP_F32) {
-        channel_dot_run(GP_F32, a, b, y, rows, n);
-    } else {
-        channel_dot_run(GP_BF16, a, b, y, rows, n);
     }
 }
 

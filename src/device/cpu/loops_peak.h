@@ -3,24 +3,14 @@
 #ifndef GP_DEVICE_CPU_LOOPS_PEAK_H
 #define GP_DEVICE_CPU_LOOPS_PEAK_H
 
-#include "device/cpu/loops_lanes.h"
-
-#if defined(__AVX512F__)
-#define GP_VECTOR_BYTES 64
-#elif defined(__AVX__)
-#define GP_VECTOR_BYTES 32
-#else
-#define GP_VECTOR_BYTES 16
-#endif
-
-typedef float peak_vector __attribute__((vector_size(GP_VECTOR_BYTES)));
+#include "device/cpu/loops_vectors.h"
 
 /* Two pipes with a latency of 4 or 5 cycles need 10; two constants beside them fit into 16 registers. */
-enum { PEAK_VECTORS = 12, PEAK_LANES = GP_VECTOR_BYTES / sizeof(float) };
+enum { PEAK_VECTORS = 12 };
 
 static float peak(int64_t rounds, double *flops) {
-    peak_vector sums[PEAK_VECTORS], factor = {0}, term = {0}, total = {0};
-    for (int l = 0; l < PEAK_LANES; l++) {
+    vector sums[PEAK_VECTORS], factor = {0}, term = {0}, total = {0};
+    for (int l = 0; l < VECTOR_LANES; l++) {
         factor[l] = 0.999f;
         term[l] = 0.001f;
         for (int v = 0; v < PEAK_VECTORS; v++) {
@@ -35,7 +25,7 @@ static float peak(int64_t rounds, double *flops) {
     for (int v = 0; v < PEAK_VECTORS; v++) {
         total += sums[v];
     }
-    *flops = 2.0 * PEAK_VECTORS * PEAK_LANES * (double)rounds;
+    *flops = 2.0 * PEAK_VECTORS * VECTOR_LANES * (double)rounds;
     return total[0];
 }
 

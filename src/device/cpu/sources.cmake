@@ -2,7 +2,7 @@
 # which table runs is decided at run time (cpu/loops.c).
 set(cpu_loop_sources
     cpu/cpu.c cpu/custom.c cpu/kernel.c cpu/kernel_create.c cpu/kernel_elementwise.c cpu/kernel_embedding.c
-    cpu/kernel_batch_norm.c cpu/kernel_images.c cpu/kernel_pool.c cpu/kernel_loss.c cpu/kernel_norm.c cpu/kernel_reduce.c cpu/kernel_shape.c cpu/loops.c cpu/loops_portable.c)
+    cpu/kernel_batch_norm.c cpu/kernel_depthwise.c cpu/kernel_images.c cpu/kernel_pool.c cpu/kernel_loss.c cpu/kernel_norm.c cpu/kernel_reduce.c cpu/kernel_shape.c cpu/loops.c cpu/loops_portable.c)
 
 # No -ffast-math: NaN must travel. Contraction to fused multiply-adds is the same for every element, so it harms no promise.
 set(cpu_loop_options $<$<NOT:$<CONFIG:Debug>>:-O3> -fopenmp-simd -ffp-contract=fast)
