@@ -87,9 +87,9 @@ GP_API const char *gp_safetensors_dtype_name(gp_dtype dtype);
 typedef struct gp_shards gp_shards;
 
 /* `path`: a safetensors file; an index (a name that ends in .json), whose files lie beside it; a folder that holds
- * model.safetensors or model.safetensors.index.json, or the same of the name average, which is preferred (the average of
- * the weights, by which a run that keeps one is judged); a run directory, which stands for its latest checkpoint; or a
- * checkpoint of llm.c (version 3 or 5), whose tensors get the names of its code with the layer in front (wte, wpe,
+ * model.safetensors or model.safetensors.index.json, or the same of the name average, which is preferred (the average
+ * of the weights, by which a run that keeps one is judged); a run directory, which stands for its latest checkpoint; or
+ * a checkpoint of llm.c (version 3 or 5), whose tensors get the names of its code with the layer in front (wte, wpe,
  * h.0.ln1w, h.0.qkvw, ... lnfb). Tensors that the index does not name are not there. Errors: as gp_safetensors_open,
  * and GP_INVALID for an index that is none, that names a file outside its folder or a tensor that its file lacks. On
  * error `*shards` is NULL. */

@@ -29,6 +29,5 @@ void gp_options_write(void *result, const void *known, size_t known_bytes) {
     size_t size;
     memcpy(&size, result, sizeof size);
     size_t room = size == 0 || size > known_bytes ? known_bytes : size;
-    if (room > sizeof size)
-        memcpy((char *)result + sizeof size, (const char *)known + sizeof size, room - sizeof size);
+    if (room > sizeof size) memcpy((char *)result + sizeof size, (const char *)known + sizeof size, room - sizeof size);
 }

@@ -207,7 +207,8 @@ gp_status gp_shards_open_base(gp_shards **shards, const char *folder, const char
     return status;
 }
 
-/* What a folder with weights is opened as: where a run kept an average of its weights, that is what it was judged by. */
+/* What a folder with weights is opened as: where a run kept an average of its weights, that is what it was judged by.
+ */
 static const char *base_of(const char *folder) {
     char *single = gp_format_text("%s/average.safetensors", folder);
     char *index = gp_format_text("%s/average.safetensors.index.json", folder);

@@ -88,7 +88,7 @@ int gp_update_states(gp_update_kind kind, double momentum);
 
 typedef struct gp_device_class {
     const char *name;
-    gp_dtype stored;     /* how an f32 lies in its memory: GP_F32, or GP_F64; what is read and written so loses nothing */
+    gp_dtype stored; /* how an f32 lies in its memory: GP_F32, or GP_F64; what is read and written so loses nothing */
     bool in_host_memory; /* its memory is the host's */
 
     /* -- required -- */
