@@ -54,6 +54,31 @@ static bool read_integers(cli_config *config, const cli_key *key, const cli_node
     return true;
 }
 
+static bool read_numbers(cli_config *config, const cli_key *key, const cli_node *node, cli_numbers *numbers) {
+    size_t count = node->kind == CLI_SCALAR; /* a list of one may go without brackets */
+    for (const cli_node *child = node->first; child; child = child->next)
+        count++;
+    if (node->kind == CLI_MAPPING || count == 0) return false;
+    numbers->values = cli_arena_take(&config->document.arena, count * sizeof *numbers->values);
+    numbers->count = 0;
+    if (!numbers->values) return false;
+    for (const cli_node *child = node->first ? node->first : node; child; child = child->next) {
+        double *value = &numbers->values[numbers->count++];
+        if (!cli_value_number(child, value) || !in_range(key, *value)) return false;
+        if (child == node) break;
+    }
+    return true;
+}
+
+/* A number is a share; anything else is a path. */
+static bool read_share(const cli_key *key, const cli_node *node, cli_share *share) {
+    *share = (cli_share){0};
+    if (node->kind != CLI_SCALAR || node->text[0] == '\0') return false;
+    if (cli_value_number(node, &share->share)) return in_range(key, share->share);
+    share->path = node->text;
+    return true;
+}
+
 static bool read_texts(cli_config *config, const cli_node *node, cli_texts *texts) {
     size_t count = 0;
     for (const cli_node *child = node->first; child; child = child->next)
@@ -90,6 +115,10 @@ static bool read_value(cli_config *config, const cli_key *key, const cli_node *n
         return cli_value_bytes(node, field);
     case CLI_KEY_PAIR:
         return read_pair(key, node, field);
+    case CLI_KEY_NUMBERS:
+        return read_numbers(config, key, node, field);
+    case CLI_KEY_SHARE:
+        return read_share(key, node, field);
     case CLI_KEY_TEXTS:
         return read_texts(config, node, field);
     case CLI_KEY_INTEGERS:
@@ -348,6 +377,7 @@ static gp_status finish(cli_config *config, const char *path, const cli_config_o
     if (status == GP_OK) status = read_group(config, config->document.root, "", 0);
     if (status == GP_OK) status = check_required(config);
     if (status == GP_OK) status = check_masked(config);
+    if (status == GP_OK) status = cli_config_check_images(config);
     if (status == GP_OK) status = check_optimizer(config);
     if (status == GP_OK) default_tokenizer(config);
     if (status == GP_OK) fill_grid(config, options->ranks);

@@ -3,6 +3,7 @@
 #define CLI_CONFIG_H
 
 #include "config_document.h"
+#include "gpipe/images.h"
 #include "gpipe/train.h"
 
 typedef struct cli_texts {
@@ -17,6 +18,17 @@ typedef struct cli_integers {
 
 /* One field a key (config_keys.c). Choices are numbers in the order of the table, which is that of the library's
  * enumerations. */
+typedef struct cli_numbers {
+    double *values;
+    size_t count;
+} cli_numbers;
+
+/* A share of the data, or a path to other data. */
+typedef struct cli_share {
+    double share;
+    const char *path; /* NULL: a share */
+} cli_share;
+
 typedef struct cli_settings {
     struct {
         int name;
@@ -32,7 +44,7 @@ typedef struct cli_settings {
         double auxiliary, drop_path, batch_norm_decay;
         cli_integers shape;
         int dtype;
-        int64_t input_vocabulary;
+        int64_t input_vocabulary, input_classes;
         int loss;
         double label_smoothing;
     } model;
@@ -40,7 +52,18 @@ typedef struct cli_settings {
         bool random;
         const char *text, *tokens, *validation_tokens, *tokenizer;
         int token_type, sampling;
-        double validation, masked;
+        cli_share validation;
+        double masked;
+        const char *images, *labels, *validation_labels;
+        int format, corrupt;
+        cli_numbers mean, deviation;
+        int64_t resize, window, most_pixels, threads;
+        struct {
+            int crop;
+            bool flip;
+            int64_t pad, operations, cutout;
+            double scale[2], ratio[2], magnitude, brightness, contrast, saturation, hue, mixup;
+        } augment;
     } data;
     struct {
         int64_t partitions, replicas, micro_batches, workers_per_rank;
@@ -133,6 +156,18 @@ bool cli_tokenizer_is_word(const char *text);
 /* The data of a run. `tokenizer` may be NULL: it is made from the text. Errors name the key. The caller destroys the
  * data set, then the tokenizer. */
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);
+/* data.images: that no other data and no other model than one of images is meant. */
+gp_status cli_config_check_images(const cli_config *config);
+/* The type of a sample that the model takes; builds it for that when need be. */
+gp_status cli_config_sample(const cli_config *config, gp_type *sample);
+/* The images of a run as samples of that type. `classes`: the list of a run, or NULL.
+ * `only_validation`: images of training are not looked at where those of validation are others. Errors name the key. */
+gp_status cli_config_images(const cli_config *config, gp_type sample, const gp_classes *classes, bool only_validation,
+                            gp_dataset **dataset);
+/* Whether the model's number of classes is to be the data's. */
+bool cli_config_needs_classes(const cli_config *config);
+/* Settles the number of classes (the model's, at least the data's) and writes it into the settings. */
+gp_status cli_config_classes(cli_config *config, const gp_dataset *dataset);
 /* Random data for a finished model (data.random). */
 gp_status cli_config_random_data(const cli_config *config, const gp_model *model, gp_dataset **dataset);
 /* Settles the vocabulary (the model's, at least the `tokens` of tokenizer or data; 0: not known) and writes it into the

@@ -42,7 +42,8 @@ static gp_status check_keys(const cli_config *config) {
     const cli_settings *s = &config->settings;
     if (!s->data.text && !s->data.tokens)
         return cli_config_error(
-            config, "data", "data.text is missing: the file, or a pattern of files, to learn from (or data.tokens)");
+            config, "data",
+            "data.text is missing: the file, or a pattern of files, to learn from (or data.tokens, data.images)");
     if (s->data.text && s->data.tokens)
         return cli_config_error(config, "data.tokens", "data.text and data.tokens are both given: one is accepted");
     if (s->data.validation_tokens && !s->data.tokens)
@@ -85,7 +86,7 @@ static gp_status open_tokens(const cli_config *config, const gp_tokenizer *token
         .size = sizeof options,
         .tokens = s->data.tokens,
         .validation_tokens = s->data.validation_tokens,
-        .validation = s->data.validation,
+        .validation = s->data.validation.share,
         .tokenizer = tokenizer,
         .vocabulary = (int32_t)*model_vocabulary((cli_settings *)(uintptr_t)s, config->custom),
         .id_bytes = 2 * s->data.token_type,
@@ -108,7 +109,7 @@ gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenize
         .text = s->data.text,
         .tokenizer_kind = GP_TOKENIZER_CHAR,
         .tokenizer = tokenizer,
-        .validation = s->data.validation,
+        .validation = s->data.validation.share,
         .context = cli_config_context(config),
         .sampling = (gp_sampling)s->data.sampling,
         .batch = s->train.batch,

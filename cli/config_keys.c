@@ -94,12 +94,14 @@ static const cli_key keys[] = {
     INTEGER("model.width", model.width, MLP, 1, MOST, "256", "features of a hidden layer"),
     {"model.layers", CLI_KEY_LAYERS, OWN, 0, 0, 0, false, false, NULL, NULL,
      "instead of a name: a list of layers (see gpipe help layers), each \"kind: {options}\", or \"repeat: {times, "
-     "layers}\"; the word vocabulary stands for the number of tokens"},
+     "layers}\"; the word vocabulary stands for the number of tokens, the word classes for that of classes"},
     {"model.input.shape", CLI_KEY_INTEGERS, OWN, AT(model.shape), 1, MOST, false, false, NULL, NULL,
      "dimensions of a sample, for text the number of tokens of a window: [64]"},
     CHOICE("model.input.dtype", model.dtype, OWN, "i32|f32", "i32", "elements of a sample: i32 for tokens"),
     INTEGER("model.input.vocabulary", model.input_vocabulary, OWN, 1, MOST, "",
             "number of tokens; default: the tokenizer's"),
+    INTEGER("model.input.classes", model.input_classes, OWN, 1, MOST, "",
+            "what the word classes stands for in layers; default: the number of classes of data.images"),
     CHOICE("model.loss.name", model.loss, OWN | IMAGES, "cross_entropy|squared_error", "cross_entropy",
            "the loss behind the last layer"),
     NUMBER("model.loss.label_smoothing", model.label_smoothing, OWN | IMAGES, 0, 1, false, true, "0.0",
@@ -121,10 +123,55 @@ static const cli_key keys[] = {
         "data.masked", data.masked, ANY, 0, 1, false, false, "",
         "share of the tokens that are hidden and have to be guessed; default: 0.15 for bert with head masked, else 0: "
         "the next token has to be guessed"),
-    NUMBER("data.validation", data.validation, ANY, 0, 1, false, true, "0.1",
-           "share of the tokens, from the end, that is kept for validation"),
+    TEXT("data.images", data.images, ANY, "",
+         "instead of a text: images to classify: a folder with a folder for every class, .tar archives of such (also "
+         ".tar.gz and so on), CIFAR's .bin files, or MNIST's ...-images-idx3-ubyte (also .gz); a path or a pattern"),
+    CHOICE("data.format", data.format, ANY, "auto|folder|tar|cifar10|cifar100|idx", "auto",
+           "of the images; auto: by their names"),
+    TEXT("data.labels", data.labels, ANY, "",
+         "file of labels of IDX images; default: the images' name with labels-idx1 in it"),
+    {"data.validation", CLI_KEY_SHARE, ANY, AT(data.validation), 0, 1, false, true, NULL, "0.1",
+     "share of the tokens, from the end, or of the images of each class, that is kept for validation; or the path of "
+     "other images"},
+    TEXT("data.validation_labels", data.validation_labels, ANY, "", "as labels, of the validation images"),
     CHOICE("data.sampling", data.sampling, ANY, "random|sequential", "random",
-           "windows from anywhere, or one after the other"),
+           "windows of text from anywhere and images in a new order every epoch, or one after the other"),
+    INTEGER("data.window", data.window, ANY, 0, MOST_STEPS, "0",
+            "shuffled images stay within a window of so many, so that slow disks read forward; 0: all are shuffled"),
+    {"data.mean", CLI_KEY_NUMBERS, ANY, AT(data.mean), -1e6, 1e6, false, false, NULL, "",
+     "of the channels, taken away from bytes / 255; default: ImageNet's, [0.485, 0.456, 0.406], grey 0.5"},
+    {"data.std", CLI_KEY_NUMBERS, ANY, AT(data.deviation), 0, 1e6, true, false, NULL, "",
+     "standard deviation of the channels, divided by; default: ImageNet's, [0.229, 0.224, 0.225], grey 0.25"},
+    INTEGER("data.resize", data.resize, ANY, 1, 16384, "",
+            "evaluation: pixels that the shorter side of an image becomes before the middle is cut out; default: as "
+            "the model takes, 8/7 of that with crop: resized"),
+    CHOICE("data.augment.crop", data.augment.crop, ANY, "centre|pad|resized", "centre",
+           "part of a training image that is taken: the middle; the middle shifted by up to pad pixels; or one of "
+           "random size and shape"),
+    INTEGER("data.augment.pad", data.augment.pad, ANY, 1, 16384, "", "pixels; default: an eighth of the shorter side"),
+    {"data.augment.scale", CLI_KEY_PAIR, ANY, AT(data.augment.scale), 0, 1, true, false, NULL, "[0.08, 1]",
+     "share of the area (crop: resized)"},
+    {"data.augment.ratio", CLI_KEY_PAIR, ANY, AT(data.augment.ratio), 0, 100, true, false, NULL, "[0.75, 1.3333333]",
+     "width to height (crop: resized)"},
+    BOOLEAN("data.augment.flip", data.augment.flip, ANY, "false", "turn left and right round, half of the time"),
+    INTEGER("data.augment.operations", data.augment.operations, ANY, 0, 100, "0", "RandAugment: how many out of 14"),
+    NUMBER("data.augment.magnitude", data.augment.magnitude, ANY, 0, 30, false, false, "9", "RandAugment: how strong"),
+    NUMBER("data.augment.brightness", data.augment.brightness, ANY, 0, 1, false, false, "0.0",
+           "factor from 1 - x to 1 + x"),
+    NUMBER("data.augment.contrast", data.augment.contrast, ANY, 0, 1, false, false, "0.0",
+           "factor from 1 - x to 1 + x"),
+    NUMBER("data.augment.saturation", data.augment.saturation, ANY, 0, 1, false, false, "0.0",
+           "factor from 1 - x to 1 + x"),
+    NUMBER("data.augment.hue", data.augment.hue, ANY, 0, 0.5, false, false, "0.0", "turn by up to x of a full circle"),
+    INTEGER("data.augment.cutout", data.augment.cutout, ANY, 0, 16384, "0",
+            "side of a square that takes the mean colour; 0: none"),
+    NUMBER("data.augment.mixup", data.augment.mixup, ANY, 0, 100, false, false, "0.0",
+           "images are mixed in pairs, and their labels, by shares out of Beta(x, x); 0: not"),
+    CHOICE("data.corrupt", data.corrupt, ANY, "fail|skip", "fail",
+           "when an image cannot be decoded: stop, or name it, count it and take another"),
+    INTEGER("data.most_pixels", data.most_pixels, ANY, 1, 4294836225.0, "67108864",
+            "images with more count as corrupt: a limit of memory, three bytes a pixel for each thread"),
+    INTEGER("data.threads", data.threads, ANY, 0, 256, "0", "that make images ahead of the training; 0: all cores"),
 
     INTEGER("pipeline.partitions", pipeline.partitions, ANY, 1, 16384, "1", "K: workers that the layers are cut over"),
     INTEGER("pipeline.workers_per_rank", pipeline.workers_per_rank, ANY, 0, 90, "0",
@@ -346,6 +393,14 @@ void cli_key_accepts(const cli_key *key, cli_text *text) {
         break;
     case CLI_KEY_PAIR:
         cli_text_add(text, "a list of two numbers");
+        add_range(key, text);
+        break;
+    case CLI_KEY_NUMBERS:
+        cli_text_add(text, "a number or a list of numbers");
+        add_range(key, text);
+        break;
+    case CLI_KEY_SHARE:
+        cli_text_add(text, "a path, or a number");
         add_range(key, text);
         break;
     case CLI_KEY_TEXTS:

@@ -13,6 +13,8 @@ typedef enum cli_key_type {
     CLI_KEY_CHOICE,   /* int, the place among `choices` */
     CLI_KEY_BYTES,    /* size_t */
     CLI_KEY_PAIR,     /* double[2] */
+    CLI_KEY_NUMBERS,  /* cli_numbers, each within the range */
+    CLI_KEY_SHARE,    /* cli_share: a number within the range, or a path */
     CLI_KEY_TEXTS,    /* cli_texts */
     CLI_KEY_INTEGERS, /* cli_integers, each within the range */
     CLI_KEY_LAYERS    /* a list that config_model.c reads */
@@ -48,6 +50,8 @@ typedef struct cli_key {
 } cli_key;
 
 const cli_key *cli_keys(size_t *count);
+/* Whether it means something for data.images only. */
+bool cli_key_is_of_images(const cli_key *key);
 /* The key of a model with the bit `use`; NULL when there is none. */
 const cli_key *cli_key_find(const char *path, cli_key_use use);
 /* Whether a key lies below `path` ("optimizer", "optimizer.schedule"). */

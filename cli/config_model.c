@@ -88,12 +88,16 @@ static gp_status read_option(const model_builder *builder, const char *kind, con
     if (node->kind == CLI_SEQUENCE && (wants_text || wants_list)) return join(node, arena, &option->text);
     if (node->kind != CLI_SCALAR) return cli_node_error(node, "%s of layer %s is not a plain value", node->key, kind);
     if (wants_text) return GP_OK;
-    int64_t vocabulary = builder->config->settings.model.input_vocabulary;
-    if (info && info->type == GP_OPTION_INTEGER && strcmp(node->text, "vocabulary") == 0) {
-        if (vocabulary == 0)
-            return cli_node_error(node, "the vocabulary is not known: model.input.vocabulary or data.text is needed");
+    bool vocabulary = strcmp(node->text, "vocabulary") == 0, classes = strcmp(node->text, "classes") == 0;
+    if (info && info->type == GP_OPTION_INTEGER && (vocabulary || classes)) {
         option->type = GP_OPTION_INTEGER;
-        option->integer = vocabulary;
+        option->integer = vocabulary ? builder->config->settings.model.input_vocabulary
+                                     : builder->config->settings.model.input_classes;
+        if (option->integer == 0)
+            return cli_node_error(
+                node, vocabulary ? "the vocabulary is not known: model.input.vocabulary or data.text is needed"
+                                 : "the number of classes is not known: model.input.classes or data.images "
+                                   "is needed");
     } else if (cli_value_integer(node, &option->integer)) {
         option->type = GP_OPTION_INTEGER;
     } else if (cli_value_number(node, &option->number)) {

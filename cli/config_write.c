@@ -77,6 +77,24 @@ static void write_path(cli_text *out, const char *path) {
     cli_text_free(&whole);
 }
 
+static void write_numbers(cli_text *out, const cli_numbers *numbers) {
+    for (size_t i = 0; i < numbers->count; i++) {
+        cli_text_add(out, i ? ", " : "[");
+        write_number(out, numbers->values[i]);
+    }
+    cli_text_add(out, "]");
+}
+
+static void write_share(cli_text *out, const cli_share *share, bool absolute) {
+    if (!share->path) {
+        write_number(out, share->share);
+    } else if (absolute) {
+        write_path(out, share->path);
+    } else {
+        write_text(out, share->path);
+    }
+}
+
 /* ---- a tree in flow style ---- */
 
 static void write_node(cli_text *out, const cli_node *node) {
@@ -114,6 +132,7 @@ static void write_layers(cli_text *out, const cli_node *list, int indent) {
 static bool is_unset(const cli_key *key, const void *field) {
     if (!key->standard || key->standard[0] != '\0') return false;
     if (key->type == CLI_KEY_TEXT) return *(const char *const *)field == NULL;
+    if (key->type == CLI_KEY_NUMBERS) return ((const cli_numbers *)field)->count == 0;
     if (key->type == CLI_KEY_TEXTS) return ((const cli_texts *)field)->count == 0;
     if (key->type == CLI_KEY_INTEGERS) return ((const cli_integers *)field)->count == 0;
     if (key->type == CLI_KEY_INTEGER) return *(const int64_t *)field == 0;
@@ -122,7 +141,9 @@ static bool is_unset(const cli_key *key, const void *field) {
 
 /* Whether the value depends on the folder in which the program was started. */
 static bool is_path(const cli_config *config, const cli_key *key, const void *field) {
-    static const char *const data[] = {"data.text", "data.tokens", "data.validation_tokens", "train.init_from"};
+    static const char *const data[] = {"data.text",      "data.tokens", "data.validation_tokens",
+                                       "data.images",    "data.labels", "data.validation_labels",
+                                       "train.init_from"};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
         if (strcmp(key->path, data[i]) == 0) return true;
     }
@@ -168,6 +189,12 @@ static void write_value(cli_text *out, const cli_config *config, const cli_key *
         write_number(out, ((const double *)field)[1]);
         cli_text_add(out, "]");
         break;
+    case CLI_KEY_NUMBERS:
+        write_numbers(out, field);
+        break;
+    case CLI_KEY_SHARE:
+        write_share(out, field, absolute);
+        break;
     case CLI_KEY_TEXTS:
         write_texts(out, field);
         break;
@@ -203,6 +230,7 @@ gp_status cli_config_write(const cli_config *config, bool absolute, cli_text *te
         const cli_key *key = &keys[i];
         const void *field = (const char *)&config->settings + key->offset;
         if (!(key->use & config->use) || is_unset(key, field)) continue;
+        if (cli_key_is_of_images(key) && !config->settings.data.images) continue;
         int depth = write_groups(text, before, key->path);
         cli_text_add(text, "%*s%s: ", 2 * depth, "", strrchr(key->path, '.') + 1);
         write_value(text, config, key, absolute, 2 * depth);

@@ -1,4 +1,4 @@
-/* gpipe eval: the loss of a run's weights over a whole split, or over another text. */
+/* gpipe eval: the loss of a run's weights over a whole split, or over other data. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +13,27 @@ typedef struct eval_result {
     double loss;
     int64_t tokens;
 } eval_result;
+
+static double share(int64_t part, int64_t whole) {
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+static gp_status print_images(const char *split, const gp_evaluation *found, int64_t corrupt, bool json) {
+    long long count = found->samples > 0 ? (long long)found->samples : (long long)found->weight;
+    double top1 = share(found->top1, found->samples), top5 = share(found->top5, found->samples);
+    if (!json) {
+        bool written = printf("%s loss %.6f  accuracy %.2f%%  among the best five %.2f%%  over %lld images", split,
+                              found->loss, 100 * top1, 100 * top5, count) > 0;
+        if (corrupt > 0) written = printf(" (%lld more are corrupt)", (long long)corrupt) > 0 && written;
+        written = puts("") >= 0 && written;
+        return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    }
+    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I, s:I}", "split", split, "loss", found->loss, "accuracy", top1,
+                               "accuracy_top5", top5, "images", (json_int_t)count, "corrupt", (json_int_t)corrupt);
+    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
+    json_decref(object);
+    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+}
 
 static gp_status print(const eval_result *result, bool json) {
     double perplexity = exp(result->loss), bits = result->loss / log(2.0);
@@ -42,10 +63,11 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
     gp_status status = cli_given_choice(arguments, "split", "train|validation", &split);
     if (status != GP_OK) return status;
+    const gp_classes *classes = gp_dataset_classes(session->dataset);
     int64_t tokens = gp_dataset_count(session->dataset, (gp_split)split);
-    if (tokens < 2)
+    if (tokens < (classes ? 1 : 2))
         return gp_error(GP_INVALID, "there is no %s split: data.validation is %g", split ? "validation" : "train",
-                        session->config.settings.data.validation);
+                        session->config.settings.data.validation.share);
     status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest",
                                       session->config.settings.train.batch);
     eval_result result = {.tokens = tokens - 1};
@@ -59,6 +81,9 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     if (status != GP_OK) return status;
     bool whole = other_text && !cli_given_value(arguments, "split");
     result.split = whole ? "text" : split == GP_SPLIT_TRAIN ? "train" : "validation";
+    if (classes)
+        return print_images(whole ? "images" : result.split, &found, gp_dataset_corrupt(session->dataset),
+                            cli_given_flag(arguments, "json"));
     result.unit = unit_of(session->tokenizer);
     return cli_cluster_writes(session->cluster) ? print(&result, cli_given_flag(arguments, "json")) : GP_OK;
 }
@@ -77,7 +102,7 @@ static int run(const cli_arguments *arguments) {
 static const cli_option options[] = {
     {"split", 0, "train|validation", CLI_WORDS, "which part of the data (default: validation)"},
     {"data", 0, "PATH", CLI_FILE,
-     "another text, or pattern of texts, or token files (*.bin); without --split all of it is used"},
+     "another text, or pattern of texts, or token files (*.bin), or other images; without --split all of it is used"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
     CLI_OPTION_SET,
     CLI_OPTION_JSON,

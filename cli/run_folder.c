@@ -20,8 +20,8 @@ static void remove_in(const char *folder, const char *name) {
 
 void cli_run_folder_clear(const char *run) {
     /* The configuration last: it is what makes the folder a run, should this be interrupted. */
-    static const char *const files[] = {"tokenizer.json", "metrics.jsonl", "report.json",
-                                        "trace.json",     "log.txt",       "config.yaml"};
+    static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl", "report.json",
+                                        "trace.json",     "log.txt",      "config.yaml"};
     gp_checkpoint_remove(run, 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_in(run, files[i]);
@@ -110,14 +110,21 @@ gp_status cli_run_folder_write_config(const char *folder, const cli_config *conf
     return status;
 }
 
+/* What the numbers of the data mean: the tokenizer, or the list of classes. */
+static gp_status write_names(const char *path, const gp_dataset *dataset) {
+    char file[4096];
+    const gp_tokenizer *tokenizer = gp_dataset_tokenizer(dataset);
+    const gp_classes *classes = gp_dataset_classes(dataset);
+    int length = snprintf(file, sizeof file, "%s/%s.json", path, tokenizer ? "tokenizer" : "classes");
+    if (length < 0 || (size_t)length >= sizeof file) return gp_error(GP_INVALID, "the path %s is too long", path);
+    if (tokenizer) return gp_tokenizer_save(tokenizer, file);
+    return classes ? gp_classes_save(classes, file) : GP_OK;
+}
+
 gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log) {
-    char tokenizer[4096];
     *log = NULL;
     gp_status status = cli_run_folder_write_config(path, &session->config);
-    int length = snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
-    if (length < 0 || (size_t)length >= sizeof tokenizer) return gp_error(GP_INVALID, "the path %s is too long", path);
-    if (status == GP_OK && gp_dataset_tokenizer(session->dataset))
-        status = gp_tokenizer_save(gp_dataset_tokenizer(session->dataset), tokenizer);
+    if (status == GP_OK) status = write_names(path, session->dataset);
     if (status != GP_OK) return status;
     *log = open_in(path, "log.txt");
     if (!*log) return GP_IO;

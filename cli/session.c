@@ -41,11 +41,28 @@ static int64_t known_tokens(const cli_session *session) {
     return session->dataset ? gp_dataset_vocabulary(session->dataset) : 0;
 }
 
+static gp_status open_images(cli_session *session, cli_data_use use) {
+    gp_type sample;
+    bool for_classes = use == CLI_DATA_FOR_VOCABULARY && cli_config_needs_classes(&session->config);
+    if (use != CLI_DATA_NEEDED && !for_classes) return GP_OK;
+    gp_status status = cli_config_sample(&session->config, &sample);
+    if (status == GP_OK)
+        status =
+            cli_config_images(&session->config, sample, session->classes, session->only_validation, &session->dataset);
+    return status == GP_OK ? cli_config_classes(&session->config, session->dataset) : status;
+}
+
+static gp_status open_data(cli_session *session, cli_data_use use) {
+    if (session->config.settings.data.random) return GP_OK; /* it is made for the model, later */
+    if (session->config.settings.data.images) return open_images(session, use);
+    if (!needs_data(session, use)) return GP_OK;
+    return cli_config_data(&session->config, session->tokenizer, &session->dataset);
+}
+
 static gp_status open_rest(cli_session *session, cli_data_use use) {
     bool random = session->config.settings.data.random;
     gp_status status = session->tokenizer ? GP_OK : cli_config_tokenizer(&session->config, &session->tokenizer);
-    if (status == GP_OK && !random && needs_data(session, use))
-        status = cli_config_data(&session->config, session->tokenizer, &session->dataset);
+    if (status == GP_OK) status = open_data(session, use);
     if (status == GP_OK) status = cli_config_vocabulary(&session->config, known_tokens(session));
     if (status == GP_OK) status = cli_config_model(&session->config, &session->model);
     if (status == GP_OK && random && use == CLI_DATA_NEEDED)
@@ -107,14 +124,34 @@ static bool names_tokens(const char *path) {
     return length > 4 && strcmp(path + length - 4, ".bin") == 0;
 }
 
+/* Whether a run, whose configuration is read for that, learned from images. */
+static bool is_of_images(const char *path) {
+    cli_config config;
+    cli_config_options options = {.any_schedule = true};
+    bool images = cli_config_load(&config, path, &options) == GP_OK && config.settings.data.images;
+    cli_config_free(&config);
+    return images;
+}
+
 /* --data takes the place of all data of the run. */
 static void use_data(cli_settings *settings, const char *path) {
-    if (names_tokens(path)) {
+    if (settings->data.images) {
+        settings->data.labels = NULL;
+        settings->data.format = GP_IMAGES_AUTO;
+    } else if (names_tokens(path)) {
         settings->data.text = NULL;
     } else {
         settings->data.tokens = NULL;
     }
     settings->data.validation_tokens = NULL;
+}
+
+/* The list that the run was trained with: the numbers of its classes must not change. */
+static gp_status load_classes(cli_session *session, const char *folder) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/classes.json", folder);
+    if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", folder);
+    return gp_classes_load(&session->classes, path);
 }
 
 gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
@@ -134,9 +171,13 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
     gp_status status = config && tokenizer ? GP_OK : GP_OUT_OF_MEMORY;
     if (status == GP_OK && stat(config, &information) != 0)
         status = gp_error(GP_INVALID, "%s is not a run directory: there is no config.yaml in it", folder);
+    const char *split = cli_given_value(arguments, "split");
+    session->only_validation =
+        arguments->command == &cli_eval && !data_path && (!split || strcmp(split, "validation") == 0);
+    if (status == GP_OK && data_path && is_of_images(config)) options.key = "data.images";
     if (status == GP_OK) status = cli_config_load(&session->config, config, &options);
     if (status == GP_OK && data_path) use_data(&session->config.settings, data_path);
-    if (status == GP_OK && all_of_it) session->config.settings.data.validation = 0;
+    if (status == GP_OK && all_of_it) session->config.settings.data.validation = (cli_share){0};
     bool random = session->config.settings.data.random;
     if (status == GP_OK && random && data == CLI_DATA_NEEDED)
         status =
@@ -146,6 +187,7 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
         status = gp_error(GP_INVALID,
                           "%s has no tokenizer.json to encode a text with: token files (*.bin) are accepted", folder);
     if (status == GP_OK && has_tokenizer) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
+    if (status == GP_OK && session->config.settings.data.images) status = load_classes(session, folder);
     if (status == GP_OK) status = open_rest(session, data);
     cli_arena_free(&arena);
     return join(session, status);
@@ -185,6 +227,7 @@ void cli_session_close(cli_session *session) {
     gp_model_destroy(session->model);
     gp_dataset_destroy(session->dataset);
     gp_tokenizer_destroy(session->tokenizer);
+    gp_classes_destroy(session->classes);
     cli_config_free(&session->config);
     memset(session, 0, sizeof *session);
 }

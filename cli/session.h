@@ -8,6 +8,8 @@
 typedef struct cli_session {
     cli_config config;
     gp_tokenizer *tokenizer; /* of a run; NULL: the data set's own */
+    gp_classes *classes;     /* of a run; NULL: the data set's own */
+    bool only_validation;    /* the training split is not needed */
     gp_dataset *dataset;
     gp_model *model;
     gp_trainer *trainer;
@@ -19,8 +21,8 @@ typedef enum cli_data_use { CLI_DATA_NEEDED, CLI_DATA_FOR_VOCABULARY, CLI_DATA_U
 
 /* Configuration, data and model; --set and --out of `arguments` are applied. Close it in any case. */
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data);
-/* The same from a run directory (config.yaml and tokenizer.json); --data of `arguments` is applied, and
- * with `all_of_it` the training split is the whole text. */
+/* The same from a run directory (config.yaml, and tokenizer.json or classes.json); --data of `arguments` is applied,
+ * and with `all_of_it` the training split is all of the data. */
 gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
                                cli_data_use data);
 /* A trainer without optimizer, for batches of `batch` samples, with the weights of a run. `checkpoint`: "latest",

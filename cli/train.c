@@ -58,19 +58,28 @@ static void describe_machine(const cli_config *config) {
         cli_message(GP_LOG_WARNING, "this processor has no AMX: bf16 runs by %s", machine.bf16_route);
 }
 
+static void describe_data(const cli_session *session) {
+    const cli_settings *s = &session->config.settings;
+    const gp_classes *classes = gp_dataset_classes(session->dataset);
+    if (s->data.random) {
+        cli_message(GP_LOG_INFO, "data: random, from which nothing can be learned");
+        return;
+    }
+    cli_message(GP_LOG_INFO, "data: %s, %lld %s for training, %lld for validation, %s %lld",
+                s->data.images ? s->data.images
+                : s->data.text ? s->data.text
+                               : s->data.tokens,
+                (long long)gp_dataset_count(session->dataset, GP_SPLIT_TRAIN), gp_dataset_unit(session->dataset),
+                (long long)gp_dataset_count(session->dataset, GP_SPLIT_VALIDATION), classes ? "classes" : "vocabulary",
+                classes ? (long long)gp_classes_count(classes) : (long long)gp_dataset_vocabulary(session->dataset));
+}
+
 static gp_status show_plan(const cli_session *session) {
     const cli_settings *s = &session->config.settings;
     char *table = NULL;
     gp_status status = gp_plan_format(gp_trainer_plan(session->trainer), false, &table);
     if (status != GP_OK) return status;
-    if (s->data.random)
-        cli_message(GP_LOG_INFO, "data: random, from which nothing can be learned");
-    else
-        cli_message(GP_LOG_INFO, "data: %s, %lld tokens for training, %lld for validation, vocabulary %lld",
-                    s->data.text ? s->data.text : s->data.tokens,
-                    (long long)gp_dataset_count(session->dataset, GP_SPLIT_TRAIN),
-                    (long long)gp_dataset_count(session->dataset, GP_SPLIT_VALIDATION),
-                    (long long)gp_dataset_vocabulary(session->dataset));
+    describe_data(session);
     char replicas[48] = "";
     if (s->pipeline.replicas > 1)
         snprintf(replicas, sizeof replicas, "%lld replicas of ", (long long)s->pipeline.replicas);
@@ -204,6 +213,9 @@ static int run(const cli_arguments *arguments) {
     }
     started = status == GP_OK;
     if (started) status = train(&session, &validation);
+    if (started && gp_dataset_corrupt(session.dataset) > 0)
+        cli_message(GP_LOG_WARNING, "%lld images are corrupt and were skipped (named above)",
+                    (long long)gp_dataset_corrupt(session.dataset));
     if (status == GP_OK) {
         cli_message(GP_LOG_INFO, "the run is in %s", session.config.settings.train.out);
         status = print_result(&session, arguments, &validation);
