@@ -1,0 +1,165 @@
+# Images as data: training and evaluating on folders and archives, and every kind of bad input.
+load helper
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    "$MAKE_IMAGES" images 3 8 10
+    cat >run.yaml <<'YAML'
+model:
+  layers:
+    - conv2d: {channels: 8, kernel: 3, padding: same}
+    - relu:
+    - global_average_pool:
+    - linear: {features: classes}
+  input: {shape: [8, 8, 3], dtype: f32}
+data:
+  images: images
+  validation: 0.25
+pipeline: {partitions: 2, micro_batches: 2, balance: parameters}
+train: {batch: 6, steps: 6, out: out}
+YAML
+}
+
+weights=checkpoints/latest/model.safetensors
+
+@test "a folder of classes: a run, its class list, its evaluation" {
+    gpipe train run.yaml
+    ended 0
+    says "data: images, 18 images for training, 6 for validation, classes 3"
+    says "images/s"
+    grep -q '"c0"' out/classes.json
+    [ ! -e out/tokenizer.json ]
+    grep -q images_per_second out/metrics.jsonl
+    grep -q data_seconds out/metrics.jsonl
+    ! grep -q tokens out/metrics.jsonl || fail "tokens of images"
+    gpipe eval out --json
+    ended 0
+    says '"images": 6'
+    gpipe eval out --split train
+    ended 0
+    says "over 18 images"
+    gpipe eval out --data images
+    ended 0
+    says "over 24 images"
+}
+
+@test "the same bits for any threads, partitions and prefetching" {
+    for way in threads=1 threads=3; do
+        gpipe train run.yaml -q --out "$way" --set "data.$way" --set data.augment.crop=resized --set data.augment.flip=true \
+            --set data.augment.operations=2 --set data.augment.mixup=0.3 --set data.augment.cutout=2
+        ended 0
+    done
+    gpipe train run.yaml -q --out one --set pipeline.partitions=1 --set data.augment.crop=resized --set data.augment.flip=true \
+        --set data.augment.operations=2 --set data.augment.mixup=0.3 --set data.augment.cutout=2
+    ended 0
+    cmp "threads=1/$weights" "threads=3/$weights"
+    cmp "threads=1/$weights" "one/$weights"
+    gpipe eval one
+    ended 0
+}
+
+@test "archives, and images of validation of their own" {
+    "$MAKE_IMAGES" train.tar 3 8 10
+    "$MAKE_IMAGES" val.tar 3 2 10
+    gpipe train run.yaml --set data.images=train.tar --set data.validation=val.tar
+    ended 0
+    says "24 images for training, 6 for validation"
+    rm train.tar # evaluating on the others needs no images of training
+    gpipe eval out
+    ended 0
+    says "over 6 images"
+    refused 2 "there is nothing of that name" eval out --split train
+}
+
+@test "plan and the number of classes" {
+    gpipe plan run.yaml
+    ended 0
+    gpipe plan run.yaml --set model.input.classes=5
+    ended 0
+    refused 2 "model.input.classes is 2, but the images have 3 classes" train run.yaml --set model.input.classes=2
+    gpipe train run.yaml --set model.input.classes=7
+    ended 0
+}
+
+@test "a model of the zoo takes the classes of the data" {
+    sed -i '/^model:/,/^data:/{/^data:/!d}' run.yaml
+    sed -i '1i model: {name: mlp, layers: 1, width: 8, image: [8, 8, 3]}' run.yaml
+    gpipe train run.yaml
+    ended 0
+    grep -q "classes: 3" out/config.yaml
+    gpipe eval out
+    ended 0
+}
+
+@test "corrupt images: named and fatal, or named, counted and skipped" {
+    : >images/c1/001.png
+    echo "a text" >images/c2/002.jpg
+    head -c 100 images/c0/003.png >cut && mv cut images/c0/003.png
+    refused 2 "c1/001.png': the file is empty" train run.yaml --set data.validation=0
+    says "images/c1/001.png"
+    gpipe train run.yaml --set data.corrupt=skip --set data.validation=0 --set train.steps=12
+    ended 0
+    says "a corrupt image is skipped: '"
+    says "images/c2/002.jpg': the file is neither a JPEG nor a PNG"
+    says "images/c0/003.png': the PNG is damaged"
+    says "3 images are corrupt and were skipped"
+    gpipe eval out --split train
+    ended 0
+    says "over 21 images (3 more are corrupt)"
+}
+
+@test "bad sources are refused with a sentence" {
+    mkdir empty
+    refused 2 "has no images" train run.yaml --set data.images=empty
+    mkdir -p one && cp -r images/c0 one/
+    refused 2 "images of one class only, 'c0'" train run.yaml --set data.images=one
+    refused 2 "there is nothing of that name" train run.yaml --set data.images=missing
+    mkdir -p notes/c     refused 2 "neither .jpg, .jpeg nor .png" train run.yaml --set data.images=notes    refused 2 "neither .jpg, .jpeg nor .png" train run.yaml --set data.images=notes echo x >notes/c/a.txt
+    refused 2 "neither .jpg, .jpeg nor .png" train run.yaml --set data.images=notes
+    cp run.yaml images.csv
+    refused 2 "it is not known what kind of images" train run.yaml --set data.images=images.csv
+    tar cPf absolute.tar "$PWD/images/c0"
+    refused 2 "names a member by an absolute path" train run.yaml --set data.images=absolute.tar
+    (cd empty && tar cPf ../dots.tar ../images/c0)
+    refused 2 "leaves its folder by \"..\"" train run.yaml --set data.images=dots.tar
+    head -c 3000 absolute.tar >cut.tar
+    refused 2 "cut.tar" train run.yaml --set data.images=cut.tar
+}
+
+
+@test "classes that differ between training and evaluation" {
+    gpipe train run.yaml
+    ended 0
+    "$MAKE_IMAGES" more 4 2 10
+    refused 2 "1 class that is not among the 3 known: 'c3'" eval out --data more
+    refused 2 "1 class that is not among the 3 known: 'c3'" train run.yaml --set data.validation=more --out other
+    "$MAKE_IMAGES" fewer 2 2 10
+    gpipe eval out --data fewer
+    ended 0
+    says "over 4 images"
+    gpipe train run.yaml --set data.validation=fewer --out other
+    ended 0
+    says "have none of 1 of the 3 classes, for instance 'c2'"
+}
+
+@test "sizes: a pixel, smaller than the sample, over the limit" {
+    "$MAKE_IMAGES" tiny 2 3 1
+    gpipe train run.yaml --set data.images=tiny --set data.validation=0 --set data.augment.crop=resized
+    ended 0
+    refused 2 "at most 50 are accepted" train run.yaml --set data.most_pixels=50
+}
+
+@test "keys that do not go together" {
+    refused 2 "data.images and data.text are both given" train run.yaml --set data.text=x
+    refused 2 "a sample of the model is i32[8,8,3]" train run.yaml --set model.input.dtype=i32
+    refused 2 "a sample of the model is f32[8,8,2]" train run.yaml --set 'model.input.shape=[8, 8, 2]'
+    refused 2 "accepted: one of centre, pad, resized" train run.yaml --set data.augment.crop=middle
+    refused 2 "data.mean has 2 numbers" train run.yaml --set 'data.mean=[0.5, 0.5]'
+    refused 2 "data.validation is 1; accepted: a path, or a number" train run.yaml --set data.validation=1
+    gpipe train run.yaml --set data.mean=0.5 --set data.std=0.25
+    ended 0
+    printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, augment: {flip: true}}\n' >text.yaml
+    refused 2 "data.augment is for data.images" train text.yaml
+    printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, validation: other.txt}\n' >text.yaml
+    refused 2 "data.validation is a path, which only data.images takes" train text.yaml
+}
