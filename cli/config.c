@@ -457,6 +457,7 @@ void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options)
                    .memory = s->device.memory,
                    .threads = (int)s->device.threads},
         .precision = s->device.precision == 1 ? GP_BF16 : GP_F32,
+        .loss_weights = cli_config_mixes(config),
         .report_after = s->pipeline.report_after,
         .seed = (uint64_t)s->train.seed,
         .replicas = (int)s->pipeline.replicas,

@@ -164,6 +164,8 @@ gp_status cli_config_sample(const cli_config *config, gp_type *sample);
  * `only_validation`: images of training are not looked at where those of validation are others. Errors name the key. */
 gp_status cli_config_images(const cli_config *config, gp_type sample, const gp_classes *classes, bool only_validation,
                             gp_dataset **dataset);
+/* Whether samples have two labels with a weight each (data.augment.mixup). */
+bool cli_config_mixes(const cli_config *config);
 /* Whether the model's number of classes is to be the data's. */
 bool cli_config_needs_classes(const cli_config *config);
 /* Settles the number of classes (the model's, at least the data's) and writes it into the settings. */

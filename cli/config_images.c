@@ -103,12 +103,17 @@ gp_status cli_config_images(const cli_config *config, gp_type sample, const gp_c
                             gp_dataset **dataset) {
     char found[96];
     *dataset = NULL;
-    if (sample.dtype != GP_F32 || sample.shape.rank != 3)
+    int64_t channels = sample.shape.rank == 3 ? sample.shape.dims[2] : 0;
+    if (sample.dtype != GP_F32 || (channels != 1 && channels != 3))
         return cli_config_error(config, config->custom ? "model.input" : "data.images",
-                                "a sample of the model is %s, but data.images gives f32 [height, width, channels]%s",
+                                "a sample of the model is %s, but data.images gives f32[height, width, 1 or 3]%s",
                                 gp_type_format(sample, found, sizeof found),
                                 config->custom ? ": model.input: {shape: [32, 32, 3], dtype: f32} takes them" : "");
     return open_images(config, sample, classes, only_validation, dataset);
+}
+
+bool cli_config_mixes(const cli_config *config) {
+    return config->settings.data.images && config->settings.data.augment.mixup > 0;
 }
 
 /* ---- the model's number of classes ---- */

@@ -236,7 +236,8 @@ static gp_loss loss_of(const cli_config *config) {
     return (gp_loss){.kind = (gp_loss_kind)s->model.loss,
                      .cross_entropy = {.label_smoothing = s->model.label_smoothing,
                                        .has_ignored = true,
-                                       .ignored = GP_IGNORED_TARGET}};
+                                       .ignored = GP_IGNORED_TARGET},
+                     .mixed = cli_config_mixes(config)};
 }
 
 static gp_status create_custom(const cli_config *config, gp_model **model) {

@@ -169,6 +169,8 @@ typedef struct gp_loss {
     size_t size; /* sizeof, or 0 */
     gp_loss_kind kind;
     gp_cross_entropy_options cross_entropy;
+    bool mixed; /* cross_entropy: every target is two labels, i32[..., 2], and their losses are added; with
+                   pipeline.loss_weights, f32[..., 2], each as much as it weighs (mixup, arXiv 1710.09412) */
 } gp_loss;
 
 typedef struct gp_model gp_model;

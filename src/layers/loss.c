@@ -6,11 +6,15 @@
 #include "graph/graph.h"
 #include "layers/structure.h"
 
+/* Of a sample whose loss is mixed. */
+enum { LABELS = 2 };
+
 gp_type gp_model_target_type(const gp_model *model) {
     gp_type type = model->output;
     if (model->loss.kind == GP_LOSS_CROSS_ENTROPY) {
         if (type.shape.rank > 0) type.shape.rank--;
         type.dtype = GP_I32;
+        if (model->loss.mixed) type.shape.dims[type.shape.rank++] = LABELS;
     }
     return type;
 }
@@ -23,11 +27,33 @@ gp_status gp_model_check_loss(const gp_model *model) {
     if (model->loss.kind == GP_LOSS_CROSS_ENTROPY && model->output.shape.rank < 1)
         return gp_error(GP_INVALID, "cross_entropy needs classes as last dimension, the last layer returns %s a sample",
                         text);
+    if (model->loss.mixed && (model->loss.kind != GP_LOSS_CROSS_ENTROPY || model->output.shape.rank >= GP_MAX_RANK - 1))
+        return gp_error(GP_INVALID, "mixed labels are for cross_entropy of outputs with at most %d dimensions a sample",
+                        GP_MAX_RANK - 2);
     return GP_OK;
+}
+
+/* The first or second of the labels of all samples, or of their weights. */
+static gp_value take_label(gp_value labels, int64_t which) {
+    if (!gp_value_valid(labels)) return labels;
+    gp_shape shape = gp_value_type(labels).shape;
+    shape.rank--;
+    return gp_reshape(gp_slice(labels, shape.rank, which, which + 1), shape);
+}
+
+static gp_value mixed_loss(const gp_model *model, const gp_built *built, gp_value output) {
+    gp_value sum = gp_none();
+    for (int64_t i = 0; i < LABELS; i++) {
+        gp_value loss = gp_cross_entropy(output, take_label(built->targets, i), take_label(built->weights, i),
+                                         &model->loss.cross_entropy);
+        sum = i == 0 ? loss : gp_add(sum, loss);
+    }
+    return sum;
 }
 
 /* The loss of one value: the model's output or an auxiliary one. */
 static gp_value loss_of(const gp_model *model, const gp_built *built, gp_value output) {
+    if (model->loss.mixed) return mixed_loss(model, built, output);
     if (model->loss.kind == GP_LOSS_CROSS_ENTROPY)
         return gp_cross_entropy(output, built->targets, built->weights, &model->loss.cross_entropy);
     if (gp_value_type(output).dtype != GP_F32) output = gp_cast(output, GP_F32);

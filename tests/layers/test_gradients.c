@@ -172,6 +172,8 @@ static void test_tokens(void **state) {
     model = model_of(type_of(GP_I32, 1, (int64_t[]){3}));
     add(model, "text_embedding", OPTIONS(INTEGER("vocabulary", 7), INTEGER("width", 4), NUMBER("dropout", 0.2)));
     add_linear(model, 7);
+    gp_loss mixed = {.cross_entropy = {.label_smoothing = 0.1}, .mixed = true};
+    assert_ok(gp_model_set_loss(model, &mixed));
     check_differences(model, *state);
 }
 
