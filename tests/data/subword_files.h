@@ -50,7 +50,7 @@ static inline int tiny_find(const tiny_bpe *tiny, int count, const char *token, 
 
 /* All bytes, and merges of bytes and of earlier merges, mostly over a few letters; "<|endoftext|>" at the end. */
 static inline tiny_bpe *tiny_bpe_create(uint64_t seed) {
-    static const char letters[] = "abcd  '\n\xC3\xA9";
+    static const char letters[] = "abcd   ..,'\n\n\xC3\xA9";
     tiny_bpe *tiny = calloc(1, sizeof *tiny);
     assert_non_null(tiny);
     tiny->vocabulary = json_object();
