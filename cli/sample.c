@@ -42,25 +42,14 @@ static gp_status encode(const cli_session *session, const cli_arguments *argumen
     return gp_error_within(status, "--prompt");
 }
 
-/* How many bytes at the end of a text begin a character that lacks its last bytes. */
-static size_t unfinished(const char *text, size_t bytes) {
-    for (size_t back = 1; back <= 3 && back <= bytes; back++) {
-        unsigned char byte = (unsigned char)text[bytes - back];
-        if ((byte & 0xC0) == 0x80) continue;
-        size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
-        return byte < 0xF5 && length > back ? back : 0;
-    }
-    return 0;
-}
-
 /* Writes a text but for an unfinished character at its end, which waits for the next token: a reader never sees half of
  * one. */
 static gp_status write_text(token_writer *writer, const char *text, size_t bytes) {
-    size_t wait = unfinished(text, bytes);
-    if (fwrite(text, 1, bytes - wait, stdout) != bytes - wait || fflush(stdout) != 0)
+    size_t whole = gp_text_whole(text, bytes);
+    if (fwrite(text, 1, whole, stdout) != whole || fflush(stdout) != 0)
         return gp_error(GP_IO, "stdout could not be written: %s", strerror(errno));
-    memcpy(writer->pending, text + bytes - wait, wait);
-    writer->pending_bytes = wait;
+    memcpy(writer->pending, text + whole, bytes - whole);
+    writer->pending_bytes = bytes - whole;
     return GP_OK;
 }
 

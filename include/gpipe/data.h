@@ -80,6 +80,10 @@ GP_API gp_status gp_tokenizer_decode(const gp_tokenizer *tokenizer, const int32_
 GP_API gp_status gp_tokenizer_decode_next(const gp_tokenizer *tokenizer, int32_t before, int32_t id, char *text,
                                           size_t capacity, size_t *bytes);
 
+/* The length of a text without the character at its end that lacks its last bytes (1 to 3 bytes of UTF-8): what can be
+ * shown while more is to come. Bytes that are no UTF-8 count as whole. */
+GP_API size_t gp_text_whole(const char *text, size_t bytes);
+
 /* --- Token files: text encoded once, for many runs. --- */
 
 /* What a document is: a file; a line that is not blank; a run of such lines; a line of JSON whose text stands in a

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/characters.h"
+#include "data/utf8.h"
 
 const char *gp_tokenizer_kind_name(gp_tokenizer_kind kind) {
     switch (kind) {
@@ -125,6 +126,17 @@ gp_status gp_tokenizer_decode(const gp_tokenizer *tokenizer, const int32_t *ids,
         *bytes += more;
     }
     return GP_OK;
+}
+
+size_t gp_text_whole(const char *text, size_t bytes) {
+    for (size_t back = 1; back <= 3 && back <= bytes; back++) {
+        const unsigned char *begin = (const unsigned char *)text + bytes - back;
+        if ((*begin & 0xC0) == 0x80) continue;
+        size_t length = *begin >= 0xF0 ? 4 : *begin >= 0xE0 ? 3 : 2;
+        bool begins = *begin >= 0xC2 && *begin <= 0xF4;
+        return begins && length > back && gp_utf8_invalid(begin, back) == back ? bytes - back : bytes;
+    }
+    return bytes;
 }
 
 gp_status gp_tokenizer_decode_next(const gp_tokenizer *tokenizer, int32_t before, int32_t id, char *text,

@@ -188,6 +188,37 @@ static void check_memory(temporary *t, gp_tokenizer_kind kind) {
     gp_tokenizer_destroy(tokenizer);
 }
 
+/* What is held back is the beginning of a character and nothing else. */
+static void test_whole_characters(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t whole;
+    } cases[] = {
+        {"", 0},
+        {"a", 1},
+        {"aé", 3},
+        {"a\xC3", 1},
+        {"世", 3},
+        {"\xE4\xB8", 0},
+        {"a\xE4", 1},
+        {"😀", 4},
+        {"\xF0\x9F\x98", 0},
+        {"\xF0\x9F", 0},
+        {"a\x80", 2},
+        {"\x80\x80\x80", 3},
+        {"\xC0", 1},
+        {"\xF5\x80", 2},
+        {"\xE0\x80", 2},
+        {"\xED\xA0", 2},
+        {"\xF0\x80", 2},
+        {"a\xFF", 2},
+        {"\xE4\xB8\x96\xE7", 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(gp_text_whole(cases[i].text, strlen(cases[i].text)), cases[i].whole);
+}
+
 #define FOR_ALL(name)                                                                                                  \
     static void test_##name(void **state) {                                                                            \
         for (int kind = GP_TOKENIZER_CHAR; kind <= GP_TOKENIZER_WORDPIECE; kind++)                                     \
@@ -204,8 +235,10 @@ FOR_ALL(memory)
 int main(void) {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, temporary_create, temporary_destroy)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_kind),    WITH_FOLDER(test_encoding), WITH_FOLDER(test_decoding), WITH_FOLDER(test_file),
-        WITH_FOLDER(test_garbage), WITH_FOLDER(test_threads),  WITH_FOLDER(test_memory),
+        WITH_FOLDER(test_kind),     WITH_FOLDER(test_encoding),
+        WITH_FOLDER(test_decoding), WITH_FOLDER(test_file),
+        WITH_FOLDER(test_garbage),  WITH_FOLDER(test_threads),
+        WITH_FOLDER(test_memory),   cmocka_unit_test(test_whole_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
