@@ -80,7 +80,7 @@ static int run(const cli_arguments *arguments) {
     gp_status status =
         out ? GP_OK : gp_error(GP_INVALID, "export: --out DIR is missing: where config.json and the weights go");
     if (status == GP_OK) status = cli_given_choice(arguments, "format", "hf", &format);
-    if (status == GP_OK) status = export_run(&session, arguments, out);
+    if (status == GP_OK && out) status = export_run(&session, arguments, out);
     if (status == GP_OK) cli_message(GP_LOG_INFO, "the weights of %s are in %s", arguments->words[0], out);
     int result = status == GP_OK ? 0 : cli_fail(status);
     cli_session_close(&session);

@@ -94,12 +94,12 @@ static gp_status read_tokens(cli_samples *samples, gp_type sample, const gp_shar
 static gp_status read_inputs(cli_samples *samples, gp_type sample, const gp_shards *file, size_t tensor,
                              const char *path) {
     gp_type type = gp_shards_type(file, tensor), one = {type.dtype, {.rank = type.shape.rank - 1}};
-    char accepted[128] = "samples of ", text[96];
+    char accepted[128], text[96];
     for (int d = 1; d < type.shape.rank; d++)
         one.shape.dims[d - 1] = type.shape.dims[d];
     bool kind = gp_dtype_is_float(type.dtype) == gp_dtype_is_float(sample.dtype);
     if (type.shape.rank < 1 || !kind || !gp_shape_equal(one.shape, sample.shape) || type.shape.dims[0] < 1) {
-        strcat(accepted, gp_type_format(sample, text, sizeof text));
+        snprintf(accepted, sizeof accepted, "samples of %s", gp_type_format(sample, text, sizeof text));
         return wrong_type(path, "inputs", type, accepted);
     }
     gp_status status = make(samples, sample, type.shape.dims[0]);

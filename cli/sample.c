@@ -106,7 +106,7 @@ static gp_status find_tokenizer(cli_session *session, const cli_arguments *argum
 static gp_status sample(cli_session *session, const cli_arguments *arguments, const gp_generate_options *options,
                         int64_t tokens) {
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
-    encoded_prompt prompt = {0};
+    encoded_prompt prompt = {0}; /* count 0: not encoded */
     bool given = cli_given_value(arguments, "prompt") != NULL;
     gp_status status = find_tokenizer(session, arguments);
     token_writer writer = {.tokenizer = session->tokenizer, .before = -1};
@@ -115,7 +115,7 @@ static gp_status sample(cli_session *session, const cli_arguments *arguments, co
         session->config.settings.pipeline.micro_batches = 1;
         status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest", 1);
     }
-    if (status == GP_OK && given) {
+    if (status == GP_OK && given && prompt.count > 0) {
         fputs(prompt.text, stdout);
         writer.before = prompt.ids[prompt.count - 1];
     }

@@ -94,7 +94,7 @@ static gp_status join(const cli_session *session, gp_status status) {
     if (!session->cluster) return status;
     if (status == GP_OK) status = cli_config_write(&session->config, false, &text);
     status = cli_cluster_agree(session->cluster, status);
-    if (status == GP_OK) status = compare_sections(session, text.text);
+    if (status == GP_OK && text.text) status = compare_sections(session, text.text);
     cli_text_free(&text);
     return status;
 }
