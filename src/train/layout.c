@@ -96,74 +96,6 @@ static gp_status layer_costs(const gp_layout *layout, gp_balance balance, gp_sta
     return GP_OK;
 }
 
-/* Bytes of each layer when it is a stage of its own: what the memory limit of a partition is checked with. */
-static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
-    size_t layers = gp_model_layer_count(layout->engine.model);
-    gp_engine_options single = layout->engine;
-    gp_engine_plan plan = {0};
-    gp_status status = GP_OK;
-    size_t *bounds = gp_allocate_array(layers + 1, sizeof *bounds);
-    if (!bounds) return GP_OUT_OF_MEMORY;
-    for (size_t i = 0; i <= layers; i++) {
-        bounds[i] = i;
-    }
-    single.stages = layers;
-    single.bounds = bounds;
-    single.custom = NULL;
-    single.replicas = 1;
-    single.cluster = NULL; /* every rank works it out alike */
-    single.batch = (single.batch - 1) / layout->engine.replicas + 1;
-    status = gp_engine_plan_create(&plan, &single);
-    for (size_t i = 0; status == GP_OK && i < layers; i++) {
-        bytes[i] = (double)plan.worker[i].bytes.total;
-    }
-    gp_engine_plan_destroy(&plan);
-    gp_free(bounds);
-    return status;
-}
-
-static bool fits(const gp_layout *layout) {
-    size_t limit = layout->engine.device.memory;
-    gp_engine_plan plan = {0};
-    bool result = true;
-    if (limit == 0) return true;
-    if (gp_engine_plan_create(&plan, &layout->engine) != GP_OK) return true;
-    for (size_t w = 0; w < plan.workers; w++) {
-        result = result && plan.worker[w].bytes.total <= limit;
-    }
-    gp_engine_plan_destroy(&plan);
-    return result;
-}
-
-/* When the balanced partition is over the memory limit, one that keeps it is preferred, if there is one. Bytes of
- * layers alone are an estimate (stages share workspace); the plan of the result is exact and decides. */
-static gp_status retry_within_memory(gp_layout *layout, const double *costs, const double *cut_costs) {
-    size_t layers = gp_model_layer_count(layout->engine.model), stages = layout->engine.stages;
-    gp_status status = GP_OUT_OF_MEMORY;
-    double *bytes = gp_allocate_array(layers, sizeof *bytes);
-    double *limits = gp_allocate_array(stages, sizeof *limits);
-    size_t *bounds = gp_allocate_array(stages + 1, sizeof *bounds);
-    size_t *balanced = layout->bounds;
-    if (!bytes || !limits || !bounds) goto done;
-    status = layer_bytes(layout, bytes);
-    if (status != GP_OK) goto done;
-    for (size_t s = 0; s < stages; s++) {
-        limits[s] = (double)layout->engine.device.memory;
-    }
-    gp_partition_options options = {.cut_costs = cut_costs, .memory = bytes, .limits = limits};
-    if (gp_partition(costs, layers, stages, &options, bounds) != GP_OK) goto done; /* keeps the balanced one */
-    layout->engine.bounds = bounds;
-    if (fits(layout)) {
-        memcpy(balanced, bounds, (stages + 1) * sizeof *bounds);
-    }
-    layout->engine.bounds = balanced;
-done:
-    gp_free(bytes);
-    gp_free(limits);
-    gp_free(bounds);
-    return status;
-}
-
 static gp_status sum_stage_times(gp_layout *layout, const gp_stage_times *times) {
     layout->times = gp_allocate_array(layout->engine.stages, sizeof *layout->times);
     if (!layout->times) return GP_OUT_OF_MEMORY;
@@ -190,8 +122,8 @@ static gp_status choose_bounds(gp_layout *layout, const gp_pipeline_options *pip
     } else {
         gp_partition_options options = {.cut_costs = pipeline->cut_costs};
         status = gp_partition(costs, layers, stages, &options, layout->bounds);
-        if (status == GP_OK && stages > 1 && !fits(layout))
-            status = retry_within_memory(layout, costs, pipeline->cut_costs);
+        if (status == GP_OK && stages > 1 && !gp_layout_fits(layout))
+            status = gp_layout_fit_memory(layout, costs, pipeline->cut_costs);
     }
     if (status == GP_OK && pipeline->balance == GP_BALANCE_TIME) status = sum_stage_times(layout, times);
 done:

@@ -21,6 +21,12 @@ gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pi
                            const gp_optimizer_options *optimizer);
 void gp_layout_destroy(gp_layout *layout); /* accepts a zeroed struct */
 
+/* Whether no worker needs more than device.memory. */
+bool gp_layout_fits(const gp_layout *layout);
+/* Replaces bounds that are over device.memory by ones that are not, the fastest that are found; leaves them when there
+ * are none. `costs` of the layers and `cut_costs` (may be NULL) as for gp_partition. */
+gp_status gp_layout_fit_memory(gp_layout *layout, const double *costs, const double *cut_costs);
+
 /* The public plan of a layout. */
 gp_status gp_plan_from_layout(gp_plan **plan, const gp_layout *layout);
 

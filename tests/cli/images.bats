@@ -14,7 +14,7 @@ model: {name: resnet_cifar, depth: 8, width: 4}
 data: {random: true}
 pipeline: {partitions: 2, micro_batches: 2, balance: parameters}
 train: {batch: 5, steps: 2, out: out}
-device: {type: reference}
+
 YAML
 }
 
@@ -71,7 +71,7 @@ model:                                   # any sequential network
 data: {random: true}
 pipeline: {partitions: 3, micro_batches: 2, balance: flops}
 train: {batch: 3, steps: 1, out: out}
-device: {type: reference}
+
 YAML
     gpipe train list.yaml
     ended 0
@@ -103,7 +103,7 @@ model:
 data: {random: true}
 pipeline: {partitions: 4, micro_batches: 2, balance: parameters}
 train: {batch: 4, steps: 2, out: out}
-device: {type: reference}
+
 YAML
     gpipe train list.yaml
     ended 0

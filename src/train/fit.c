@@ -1,0 +1,139 @@
+/* A partition that keeps the memory limit, when the one that is balanced by time does not.
+ *
+ * What a stage needs is not the sum of what its layers need: workspace is shared, links and stash depend on where the
+ * cuts are. But the plan of a partition is exact, and costs milliseconds. So bytes of layers start as those of a layer
+ * that is a stage of its own, the partition whose largest stage has fewest bytes is planned, and the bytes of each
+ * stage's layers are scaled to what the plan says; a few rounds of that equalise the stages. Time counts again at the
+ * end: with the bytes that were found, the fastest partition within the limit is tried once more. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "train/plan.h"
+
+enum { ROUNDS = 8 };
+
+typedef struct fitting {
+    gp_layout *layout;
+    const double *costs, *cut_costs;
+    size_t layers, stages;
+    double limit;
+    double *bytes;  /* of each layer, as far as is known */
+    double *limits; /* of each stage: the limit */
+    size_t *bounds; /* of the partition that is tried */
+    size_t *kept;   /* of the best one that fits */
+    bool found, hopeless;
+} fitting;
+
+/* Bytes of each layer when it is a stage of its own. */
+static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
+    size_t layers = gp_model_layer_count(layout->engine.model);
+    gp_engine_options single = layout->engine;
+    gp_engine_plan plan = {0};
+    gp_status status = GP_OK;
+    size_t *bounds = gp_allocate_array(layers + 1, sizeof *bounds);
+    if (!bounds) return GP_OUT_OF_MEMORY;
+    for (size_t i = 0; i <= layers; i++) {
+        bounds[i] = i;
+    }
+    single.stages = layers;
+    single.bounds = bounds;
+    single.custom = NULL;
+    single.replicas = 1;
+    single.cluster = NULL; /* every rank works it out alike */
+    single.batch = (single.batch - 1) / layout->engine.replicas + 1;
+    status = gp_engine_plan_create(&plan, &single);
+    for (size_t i = 0; status == GP_OK && i < layers; i++) {
+        bytes[i] = (double)plan.worker[i].bytes.total;
+    }
+    gp_engine_plan_destroy(&plan);
+    gp_free(bounds);
+    return status;
+}
+
+bool gp_layout_fits(const gp_layout *layout) {
+    size_t limit = layout->engine.device.memory;
+    gp_engine_plan plan = {0};
+    bool result = true;
+    if (limit == 0) return true;
+    if (gp_engine_plan_create(&plan, &layout->engine) != GP_OK) return true;
+    for (size_t w = 0; w < plan.workers; w++) {
+        result = result && plan.worker[w].bytes.total <= limit;
+    }
+    gp_engine_plan_destroy(&plan);
+    return result;
+}
+
+/* Scales the bytes of a stage's layers to what the plan says that it needs. */
+static void correct(fitting *f, const gp_worker_plan *worker) {
+    double sum = 0;
+    for (int32_t l = worker->first_layer; l <= worker->last_layer; l++)
+        sum += f->bytes[l];
+    for (int32_t l = worker->first_layer; sum > 0 && l <= worker->last_layer; l++)
+        f->bytes[l] *= (double)worker->bytes.total / sum;
+}
+
+/* Plans f->bounds, learns from it, and keeps it when it fits. */
+static gp_status try_bounds(fitting *f) {
+    gp_engine_plan plan = {0};
+    double sum = 0;
+    bool fits = true;
+    gp_engine_options options = f->layout->engine;
+    options.bounds = f->bounds;
+    options.cluster = NULL;
+    gp_status status = gp_engine_plan_create(&plan, &options);
+    for (size_t w = 0; status == GP_OK && w < f->stages; w++) { /* replicas need the same */
+        correct(f, &plan.worker[w]);
+        fits = fits && (double)plan.worker[w].bytes.total <= f->limit;
+        sum += (double)plan.worker[w].bytes.total;
+    }
+    gp_engine_plan_destroy(&plan);
+    f->hopeless = sum > f->limit * (double)f->stages;
+    if (status == GP_OK && fits) {
+        memcpy(f->kept, f->bounds, (f->stages + 1) * sizeof *f->kept);
+        f->found = true;
+    }
+    return status;
+}
+
+/* The fastest partition that keeps the limit as far as the bytes are known. None is no error. */
+static gp_status try_fastest(fitting *f) {
+    gp_partition_options options = {.cut_costs = f->cut_costs, .memory = f->bytes, .limits = f->limits};
+    gp_status status = gp_partition(f->costs, f->layers, f->stages, &options, f->bounds);
+    if (status == GP_DOES_NOT_FIT) return GP_OK;
+    return status == GP_OK ? try_bounds(f) : status;
+}
+
+static gp_status search(fitting *f) {
+    GP_TRY(layer_bytes(f->layout, f->bytes));
+    for (size_t s = 0; s < f->stages; s++)
+        f->limits[s] = f->limit;
+    GP_TRY(try_fastest(f));
+    if (f->found) return GP_OK;
+    for (int round = 0; round < ROUNDS && !f->found && !f->hopeless; round++) {
+        GP_TRY(gp_partition(f->bytes, f->layers, f->stages, NULL, f->bounds));
+        GP_TRY(try_bounds(f));
+    }
+    return f->found ? try_fastest(f) : GP_OK;
+}
+
+gp_status gp_layout_fit_memory(gp_layout *layout, const double *costs, const double *cut_costs) {
+    size_t layers = gp_model_layer_count(layout->engine.model), stages = layout->engine.stages;
+    fitting f = {.layout = layout,
+                 .costs = costs,
+                 .cut_costs = cut_costs,
+                 .layers = layers,
+                 .stages = stages,
+                 .limit = (double)layout->engine.device.memory,
+                 .bytes = gp_allocate_array(layers, sizeof *f.bytes),
+                 .limits = gp_allocate_array(stages, sizeof *f.limits),
+                 .bounds = gp_allocate_array(stages + 1, sizeof *f.bounds),
+                 .kept = gp_allocate_array(stages + 1, sizeof *f.kept)};
+    gp_status status = f.bytes && f.limits && f.bounds && f.kept ? search(&f) : GP_OUT_OF_MEMORY;
+    if (status == GP_OK && f.found) memcpy(layout->bounds, f.kept, (stages + 1) * sizeof *f.kept);
+    gp_free(f.bytes);
+    gp_free(f.limits);
+    gp_free(f.bounds);
+    gp_free(f.kept);
+    return status;
+}
