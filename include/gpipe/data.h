@@ -308,9 +308,11 @@ typedef struct gp_loader_options {
     gp_split split;
     bool evaluation; /* windows (gp_dataset_window) instead of samples */
     uint64_t seed;
-    int64_t first, count;       /* steps; or windows, where a count of 0 is all of them */
-    int64_t samples;            /* of a mini-batch; the last one of an evaluation has what is left */
-    bool no_inputs, no_targets; /* not made: for processes that have no use for them */
+    int64_t first, count;               /* steps; or windows, where a count of 0 is all of them */
+    int64_t samples;                    /* of a mini-batch; the last one of an evaluation has what is left */
+    bool no_inputs, no_targets;         /* not made: for processes that have no use for them */
+    int64_t inputs_first, inputs_count; /* samples of a mini-batch whose inputs are needed, others may be made or not;
+                                           a count of 0: all */
     int threads; /* 0: what the dataset was created with, else, for data that take long to make (images), as many as
                     there are cores, for others none: then gp_loader_next makes them */
     int ahead;   /* mini-batches made before they are asked for; 0: 2 */

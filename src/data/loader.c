@@ -66,6 +66,9 @@ static gp_status make(const gp_loader *loader, int64_t number, int64_t first, in
     gp_batch part = {.inputs = part_of(&batch->inputs, whole, first, count),
                      .targets = part_of(&batch->targets, whole, first, count),
                      .weights = part_of(&batch->weights, whole, first, count)};
+    bool needed = options->inputs_count == 0 ||
+                  (first < options->inputs_first + options->inputs_count && first + count > options->inputs_first);
+    if (!needed) part.inputs.data = NULL;
     gp_request request = {.split = options->split, .seed = options->seed, .first = first, .count = count};
     request.evaluation = options->evaluation;
     if (options->evaluation) {
@@ -123,6 +126,11 @@ static gp_status check_options(const gp_loader_options *options) {
         return gp_error(GP_INVALID,
                         "%" PRId64 " mini-batches of %" PRId64 " samples from number %" PRId64 " cannot be loaded",
                         options->count, options->samples, options->first);
+    if (options->inputs_first < 0 || options->inputs_count < 0 || options->inputs_first > options->samples ||
+        options->inputs_count > options->samples - options->inputs_first)
+        return gp_error(GP_INVALID,
+                        "inputs of %" PRId64 " samples from number %" PRId64 " of %" PRId64 " cannot be loaded",
+                        options->inputs_count, options->inputs_first, options->samples);
     if (options->threads < 0 || options->threads > MOST_THREADS)
         return gp_error(GP_INVALID, "%d threads cannot load: 0 to %d are accepted", options->threads, MOST_THREADS);
     if (options->ahead < 0 || options->ahead > MOST_AHEAD)

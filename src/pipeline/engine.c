@@ -73,11 +73,29 @@ static gp_status check_samples(const gp_tensor *inputs, int64_t most, int64_t *s
     return GP_OK;
 }
 
+/* Shares follow one another and differ by one sample at most, as gp_engine_share_out makes them. */
+void gp_engine_inputs_read(const gp_engine *engine, int64_t samples, int64_t *first, int64_t *count) {
+    int64_t replicas = engine->options.replicas, each = samples / replicas, more = samples % replicas, end = 0;
+    *first = samples;
+    for (size_t number = engine->first; number < engine->first + engine->count; number++) {
+        int64_t r = (int64_t)(number / engine->options.stages);
+        if (number % engine->options.stages != 0) continue;
+        int64_t begin = r * each + (r < more ? r : more);
+        if (begin < *first) *first = begin;
+        end = begin + each + (r < more);
+    }
+    *count = end > *first ? end - *first : 0;
+    if (*count == 0) *first = 0;
+}
+
 static gp_status check_batch(const gp_engine *engine, const gp_batch *batch, int64_t *samples) {
     const gp_model *model = engine->options.model;
     gp_type target = gp_model_target_type(model);
+    int64_t first, read;
     GP_TRY(check_samples(&batch->inputs, engine->options.batch, samples));
-    GP_TRY(check_tensor("inputs", &batch->inputs, gp_model_input_type(model), *samples));
+    gp_engine_inputs_read(engine, *samples, &first, &read);
+    if (read > 0 || batch->inputs.data)
+        GP_TRY(check_tensor("inputs", &batch->inputs, gp_model_input_type(model), *samples));
     GP_TRY(check_tensor("targets", &batch->targets, target, *samples));
     if (engine->options.loss_weights)
         return check_tensor("weights", &batch->weights, (gp_type){GP_F32, target.shape}, *samples);

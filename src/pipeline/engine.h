@@ -130,6 +130,10 @@ typedef struct gp_step_result {
     const gp_worker_times *workers; /* owned by the engine, until the next step */
 } gp_step_result;
 
+/* The samples of a mini-batch of `samples` whose inputs the workers of this process read: a process without a first
+ * stage reads none (count 0), and its batches need no memory for inputs. Targets and weights must be there for all. */
+void gp_engine_inputs_read(const gp_engine *engine, int64_t samples, int64_t *first, int64_t *count);
+
 /* One optimizer step. Any batch up to options.batch; M shrinks with it, replicas may go
  * without samples. Errors: the first worker's, its message says
  * stage, micro-batch and layer; afterwards the engine can only be destroyed. A loss that is not finite is no error

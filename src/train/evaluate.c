@@ -71,6 +71,9 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     if (windows < 1) return gp_error(GP_INVALID, "the split has no window to evaluate on");
     options.count = most > 0 && most < windows ? most : windows;
     options.samples = batch < options.count ? batch : options.count;
+    int64_t first_read, read;
+    gp_engine_inputs_read(trainer->engine, options.samples, &first_read, &read);
+    options.no_inputs = read == 0;
     GP_TRY(gp_engine_fail(trainer->engine, gp_loader_create(&loader, dataset, &options)));
     gp_status status = evaluate_batches(trainer, loader, &sum);
     gp_loader_destroy(loader);

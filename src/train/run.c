@@ -221,13 +221,15 @@ static gp_status open_out(run_state *run) {
 
 /* From the step that comes next: which samples it has is a function of its number. */
 static gp_status open_loader(run_state *run) {
-    int64_t first = run->trainer->step;
+    int64_t first = run->trainer->step, batch = run->trainer->layout.engine.batch;
     gp_loader_options options = {.size = sizeof options,
                                  .split = GP_SPLIT_TRAIN,
                                  .seed = run->options->seed,
                                  .first = first,
                                  .count = run->steps > first ? run->steps - first : 0,
-                                 .samples = run->trainer->layout.engine.batch};
+                                 .samples = batch};
+    gp_engine_inputs_read(run->trainer->engine, batch, &options.inputs_first, &options.inputs_count);
+    options.no_inputs = options.inputs_count == 0;
     gp_status status = gp_loader_create(&run->loader, run->dataset, &options);
     return gp_engine_agree(run->trainer->engine, status, false, NULL);
 }

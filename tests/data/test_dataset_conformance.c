@@ -276,7 +276,29 @@ static void check_loader(const gp_dataset *dataset, gp_loader_options options) {
     gp_batch_destroy(&expected);
 }
 
+/* Inputs of some samples only: these are there, and all targets. */
+static void check_partial_loader(const gp_dataset *dataset) {
+    gp_batch expected = batch_of(dataset, BATCH), *loaded;
+    for (int threads = 0; threads <= 2; threads++) {
+        gp_loader *loader;
+        gp_loader_options options = {.seed = 11, .samples = BATCH, .count = 3, .threads = threads};
+        options.inputs_first = 4;
+        options.inputs_count = 2;
+        assert_int_equal(gp_loader_create(&loader, dataset, &options), GP_OK);
+        for (int64_t step = 0; step < 3; step++) {
+            assert_int_equal(ask(dataset, step, 0, BATCH, &expected), GP_OK);
+            assert_int_equal(gp_loader_next(loader, &loaded), GP_OK);
+            gp_tensor a = tail(&expected.inputs, 4, 2), b = tail(&loaded->inputs, 4, 2);
+            assert_true(same_tensor(&a, &b));
+            assert_true(same_tensor(&expected.targets, &loaded->targets));
+        }
+        gp_loader_destroy(loader);
+    }
+    gp_batch_destroy(&expected);
+}
+
 static void check_loaders(const gp_dataset *dataset) {
+    check_partial_loader(dataset);
     for (int threads = 0; threads <= 3; threads++) {
         for (int64_t samples = 1; samples <= BATCH; samples += 3) {
             gp_loader_options options = {.seed = 11, .samples = samples, .threads = threads, .ahead = 1 + threads};
@@ -359,11 +381,13 @@ static void test_bad_loaders(void **state) {
     static const struct {
         gp_loader_options options;
         const char *reason;
-    } cases[] = {{{.count = 1}, "of 0 samples"},
-                 {{.count = -1, .samples = 1}, "-1 mini-batches"},
-                 {{.first = INT64_MAX, .count = 1, .samples = 1}, "cannot be loaded"},
-                 {{.count = 1, .samples = 1, .threads = -1}, "-1 threads"},
-                 {{.count = 1, .samples = 1, .ahead = 9999}, "9999 mini-batches cannot be made ahead"}};
+    } cases[] = {
+        {{.count = 1}, "of 0 samples"},
+        {{.count = -1, .samples = 1}, "-1 mini-batches"},
+        {{.first = INT64_MAX, .count = 1, .samples = 1}, "cannot be loaded"},
+        {{.count = 1, .samples = 1, .threads = -1}, "-1 threads"},
+        {{.count = 1, .samples = 4, .inputs_first = 3, .inputs_count = 2}, "inputs of 2 samples from number 3"},
+        {{.count = 1, .samples = 1, .ahead = 9999}, "9999 mini-batches cannot be made ahead"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gp_loader *loader;
         assert_int_equal(gp_loader_create(&loader, dataset, &cases[i].options), GP_INVALID);
