@@ -9,13 +9,12 @@
 enum { PEAK_VECTORS = 12 };
 
 static float peak(int64_t rounds, double *flops) {
-    vector sums[PEAK_VECTORS], factor = {0}, term = {0}, total = {0};
-    for (int l = 0; l < VECTOR_LANES; l++) {
-        factor[l] = 0.999f;
-        term[l] = 0.001f;
-        for (int v = 0; v < PEAK_VECTORS; v++) {
-            sums[v][l] = (float)v;
-        }
+    /* Unknown to the compiler: it found that 1 * 0.999 + 0.001 stays 1, left that sum out, and the peak was a twelfth
+     * too high. */
+    volatile float unknown[] = {0.999f, 0.001f, 1.0f};
+    vector sums[PEAK_VECTORS], total = {0}, factor = total + unknown[0], term = total + unknown[1];
+    for (int v = 0; v < PEAK_VECTORS; v++) {
+        sums[v] = total + unknown[2] * (float)v;
     }
     for (int64_t i = 0; i < rounds; i++) {
         for (int v = 0; v < PEAK_VECTORS; v++) {
