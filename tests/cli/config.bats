@@ -205,6 +205,7 @@ YAML
 
 @test "the examples are valid" {
     for example in "$EXAMPLES"/*.yaml; do
+        grep -q '^  images:' "$example" && continue # image_data.bats trains those
         gpipe plan "$example" --set data.text="$PWD/corpus.txt" --set pipeline.balance=parameters
         ended 0
     done

@@ -164,3 +164,20 @@ weights=checkpoints/latest/model.safetensors
     printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, validation: other.txt}\n' >text.yaml
     refused 2 "data.validation is a path, which only data.images takes" train text.yaml
 }
+
+# A step each, smaller and faster than written.
+@test "the examples run" {
+    "$MAKE_IMAGES" ten 10 2 32
+    short="-q --set train.steps=1 --set train.batch=4 --set train.eval_every=0 --set pipeline.balance=parameters"
+    gpipe train "$EXAMPLES/cifar10-resnet.yaml" $short --set data.images=ten --set data.validation=ten --out resnet
+    ended 0
+    gpipe train "$EXAMPLES/cifar10-amoebanet-d.yaml" $short --set data.images=ten --set data.validation=ten \
+        --set model.filters=16 --out amoebanet
+    ended 0
+    gpipe train "$EXAMPLES/imagefolder.yaml" $short --set data.images=ten --set data.validation=ten --set data.resize=36 \
+        --set 'model.image=[32, 32, 3]' --out folder
+    ended 0
+    gpipe train "$EXAMPLES/transfer.yaml" $short --set data.images=images --set data.validation=images \
+        --set train.init_from=resnet --set 'model.image=[8, 8, 3]' --out transfer
+    ended 0
+}
