@@ -2,9 +2,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cluster.h"
 #include "commands.h"
+#include "eval_classes.h"
 #include "message.h"
 #include "session.h"
 
@@ -13,27 +15,6 @@ typedef struct eval_result {
     double loss;
     int64_t tokens;
 } eval_result;
-
-static double share(int64_t part, int64_t whole) {
-    return whole > 0 ? (double)part / (double)whole : 0;
-}
-
-static gp_status print_images(const char *split, const gp_evaluation *found, int64_t corrupt, bool json) {
-    long long count = found->samples > 0 ? (long long)found->samples : (long long)found->weight;
-    double top1 = share(found->top1, found->samples), top5 = share(found->top5, found->samples);
-    if (!json) {
-        bool written = printf("%s loss %.6f  accuracy %.2f%%  among the best five %.2f%%  over %lld images", split,
-                              found->loss, 100 * top1, 100 * top5, count) > 0;
-        if (corrupt > 0) written = printf(" (%lld more are corrupt)", (long long)corrupt) > 0 && written;
-        written = puts("") >= 0 && written;
-        return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
-    }
-    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I, s:I}", "split", split, "loss", found->loss, "accuracy", top1,
-                               "accuracy_top5", top5, "images", (json_int_t)count, "corrupt", (json_int_t)corrupt);
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(object);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
-}
 
 static gp_status print(const eval_result *result, bool json) {
     double perplexity = exp(result->loss), bits = result->loss / log(2.0);
@@ -58,7 +39,8 @@ static const char *unit_of(const gp_tokenizer *tokenizer) {
     return kind == GP_TOKENIZER_CHAR ? "character" : kind == GP_TOKENIZER_BYTE ? "byte" : "token";
 }
 
-static gp_status evaluate(cli_session *session, const cli_arguments *arguments, bool other_text) {
+/* `confusion`: room for the counts of a classifier, or NULL. */
+static gp_status evaluate(cli_session *session, const cli_arguments *arguments, bool other_text, int64_t *confusion) {
     int split = other_text && !cli_given_value(arguments, "split") ? GP_SPLIT_TRAIN : GP_SPLIT_VALIDATION;
     const char *checkpoint = cli_given_value(arguments, "checkpoint");
     gp_status status = cli_given_choice(arguments, "split", "train|validation", &split);
@@ -71,7 +53,7 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     status = cli_session_load_weights(session, arguments->words[0], checkpoint ? checkpoint : "latest",
                                       session->config.settings.train.batch);
     eval_result result = {.tokens = tokens - 1};
-    gp_evaluation found = {0};
+    gp_evaluation found = {.confusion = confusion};
     if (status == GP_OK)
         status = gp_trainer_evaluate_split(session->trainer, session->dataset, (gp_split)split, 0, &found);
     result.loss = found.loss;
@@ -81,11 +63,11 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
     if (status != GP_OK) return status;
     bool whole = other_text && !cli_given_value(arguments, "split");
     result.split = whole ? "text" : split == GP_SPLIT_TRAIN ? "train" : "validation";
-    if (classes)
-        return print_images(whole ? "images" : result.split, &found, gp_dataset_corrupt(session->dataset),
-                            cli_given_flag(arguments, "json"));
     result.unit = unit_of(session->tokenizer);
-    return cli_cluster_writes(session->cluster) ? print(&result, cli_given_flag(arguments, "json")) : GP_OK;
+    if (!cli_cluster_writes(session->cluster)) return GP_OK;
+    if (!classes) return print(&result, cli_given_flag(arguments, "json"));
+    const char *unit = gp_dataset_unit(session->dataset);
+    return cli_print_classes(whole ? unit : result.split, &found, session->dataset, cli_given_flag(arguments, "json"));
 }
 
 static int run(const cli_arguments *arguments) {
@@ -93,7 +75,11 @@ static int run(const cli_arguments *arguments) {
     const char *text = cli_given_value(arguments, "data");
     bool all_of_it = text && !cli_given_value(arguments, "split");
     gp_status status = cli_session_open_run(&session, arguments->words[0], arguments, all_of_it, CLI_DATA_NEEDED);
-    if (status == GP_OK) status = evaluate(&session, arguments, text != NULL);
+    int64_t *confusion = NULL;
+    if (status == GP_OK && cli_given_flag(arguments, "confusion"))
+        status = cli_confusion_create(session.model, session.dataset, &confusion);
+    if (status == GP_OK) status = evaluate(&session, arguments, text != NULL, confusion);
+    free(confusion);
     int exit_status = status == GP_OK ? 0 : cli_fail(status);
     cli_session_close(&session);
     return exit_status;
@@ -104,6 +90,7 @@ static const cli_option options[] = {
     {"data", 0, "PATH", CLI_FILE,
      "another text, or pattern of texts, or token files (*.bin), or other images; without --split all of it is used"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
+    {"confusion", 0, NULL, CLI_NO_VALUE, "of a classifier: how often each class was taken for which"},
     CLI_OPTION_SET,
     CLI_OPTION_JSON,
 };
@@ -115,11 +102,13 @@ const cli_command cli_eval = {
     .most = 1,
     .kind = CLI_FOLDER,
     .summary = "loss of a run's weights over a whole split",
-    .description = "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits "
-                   "per character or "
-                   "byte. The configuration, the vocabulary and the weights are the run directory's; the keys of "
-                   "pipeline and device "
-                   "may be set to others and change nothing but the speed.",
+    .description =
+        "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits "
+        "per character or "
+        "byte; of a classifier the loss, and how often the right class comes first and among the first five. "
+        "The configuration, the vocabulary and the weights are the run directory's; the keys of "
+        "pipeline and device "
+        "may be set to others and change nothing but the speed.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

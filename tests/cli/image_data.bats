@@ -35,9 +35,16 @@ weights=checkpoints/latest/model.safetensors
     gpipe eval out --json
     ended 0
     says '"images": 6'
-    gpipe eval out --split train
+    gpipe eval out --split train --confusion
     ended 0
+    says "0 c0"
+    total=$(tail -3 <<<"$stdout" | awk '{sum += $3 + $4 + $5} END {print sum}')
+    [ "$total" -eq 18 ] || fail "the confusion counts $total"
     says "over 18 images"
+    gpipe eval out --json --confusion
+    ended 0
+    says '"confusion": ['
+    says '"c2"'
     gpipe eval out --data images
     ended 0
     says "over 24 images"

@@ -144,3 +144,8 @@ loss_of() {
     ended 5
     says "the model gives NaN"
 }
+
+@test "a confusion is of classifiers" {
+    gpipe train run.yaml
+    refused 2 "--confusion is for classifiers" eval out --confusion
+}
