@@ -13,6 +13,10 @@ if(GPIPE_SANITIZE)
   target_link_options(gpipe-flags INTERFACE -fsanitize=${GPIPE_SANITIZE})
 endif()
 
+if(GPIPE_FUZZ)
+  target_compile_options(gpipe-flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 set_property(GLOBAL PROPERTY GPIPE_ROOMS "")
 
 # gpipe_room(name SOURCES file... [USES room...] [LIBRARIES target...])
