@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include "message.h"
+#include "signals.h"
 
 static bool speaks(const void *cluster) {
     return gp_cluster_speaks(cluster);
@@ -44,6 +45,22 @@ int cli_cluster_leave(gp_cluster *cluster, int result) {
 
 gp_status cli_cluster_agree(gp_cluster *cluster, gp_status status) {
     return cluster ? gp_cluster_agree(cluster, status) : status;
+}
+
+int cli_cluster_signal(gp_cluster *cluster) {
+    static const int numbers[] = {SIGINT, SIGHUP, SIGTERM, SIGUSR1};
+    char message[1024];
+    int asked = cli_signals_asked();
+    if (!cluster) return asked;
+    snprintf(message, sizeof message, "%s", gp_error_message());
+    int found = 0;
+    for (size_t i = 0; found == 0 && i < sizeof numbers / sizeof *numbers; i++) {
+        bool any = false;
+        if (gp_cluster_any(cluster, asked == numbers[i], &any) != GP_OK) break;
+        if (any) found = numbers[i];
+    }
+    gp_error(GP_INTERRUPTED, "%s", message); /* what the caller is about to say */
+    return found;
 }
 
 bool cli_cluster_writes(const gp_cluster *cluster) {

@@ -12,6 +12,8 @@ int cli_cluster_leave(gp_cluster *cluster, int result);
 
 /* Collective: the first failure of any process becomes everybody's. `cluster` may be NULL. */
 gp_status cli_cluster_agree(gp_cluster *cluster, gp_status status);
+/* Collective: the signal that asked some process for the end (signals.h); 0: none has. `cluster` may be NULL. */
+int cli_cluster_signal(gp_cluster *cluster);
 /* Whether this process writes what is written once: stdout, the run directory. */
 bool cli_cluster_writes(const gp_cluster *cluster);
 

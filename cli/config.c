@@ -398,6 +398,13 @@ gp_status cli_config_parse(cli_config *config, const char *origin, const char *t
     return finish(config, origin, options, cli_document_parse(&config->document, origin, text, strlen(text)));
 }
 
+gp_status cli_config_defaults(cli_config *config, const cli_config *like) {
+    memset(config, 0, sizeof *config);
+    config->custom = like->custom;
+    config->use = like->use;
+    return fill_defaults(config);
+}
+
 void cli_config_free(cli_config *config) {
     free(config->schedule);
     free(config->stages);

@@ -129,6 +129,8 @@ gp_status cli_config_load(cli_config *config, const char *path, const cli_config
 /* The same from a text; messages name `origin`. */
 gp_status cli_config_parse(cli_config *config, const char *origin, const char *text, const cli_config_options *options);
 void cli_config_free(cli_config *config);
+/* Only the defaults of the keys that a configuration like `like` has. */
+gp_status cli_config_defaults(cli_config *config, const cli_config *like);
 
 /* The node of a key, for messages; NULL when it is a default. */
 const cli_node *cli_config_node(const cli_config *config, const char *path);

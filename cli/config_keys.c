@@ -272,6 +272,42 @@ static const cli_key keys[] = {
 
 enum { KEYS = sizeof keys / sizeof *keys };
 
+/* Keys, and groups of keys. What is not named here must be the same when a run is resumed. */
+static const char *const may_change[] = {
+    "data.text", /* the files may have moved; how much data there is must be the same */
+    "pipeline.partitions",
+    "pipeline.schedule",
+    "pipeline.recompute",
+    "pipeline.granularity",
+    "pipeline.balance",
+    "pipeline.stages",
+    "pipeline.report_after",
+    "device.memory",
+    "device.threads",
+    "optimizer.lr",
+    "optimizer.weight_decay",
+    "optimizer.clip",
+    "optimizer.schedule",
+    "optimizer.shard",
+    "train.steps",
+    "train.eval_every",
+    "train.eval_windows",
+    "train.init_from",
+    "train.out",
+    "train.on_nan",
+    "train.trace",
+    "checkpoint",
+};
+
+bool cli_key_may_change(const cli_key *key) {
+    for (size_t i = 0; i < sizeof may_change / sizeof *may_change; i++) {
+        size_t length = strlen(may_change[i]);
+        bool begins = strncmp(key->path, may_change[i], length) == 0;
+        if (begins && (key->path[length] == '\0' || key->path[length] == '.')) return true;
+    }
+    return false;
+}
+
 void cli_key_heading(const cli_key *key, cli_text *text) {
     size_t length = strcspn(key->path, ".");
     cli_text_add_bytes(text, key->path, length);

@@ -63,6 +63,11 @@ void cli_key_models(const cli_key *key, cli_text *text);
 /* Help texts: whether a new group begins with this key of the table, and the group's heading. */
 bool cli_key_begins(const cli_key *key);
 void cli_key_heading(const cli_key *key, cli_text *text);
+/* Whether a run that is resumed may have another value: what changes neither the network nor the order of sums, and the
+ * course of training that somebody may want to change on purpose. */
+bool cli_key_may_change(const cli_key *key);
+/* A key's value as config.yaml has it; nothing is added when it has none. */
+void cli_config_write_value(const cli_config *config, const cli_key *key, cli_text *text);
 /* For messages and help: "an integer, 1 or more", "one of a, b, c". */
 void cli_key_accepts(const cli_key *key, cli_text *text);
 

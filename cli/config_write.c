@@ -239,3 +239,8 @@ gp_status cli_config_write(const cli_config *config, bool absolute, cli_text *te
     }
     return text->failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left") : GP_OK;
 }
+
+void cli_config_write_value(const cli_config *config, const cli_key *key, cli_text *text) {
+    const void *field = (const char *)&config->settings + key->offset;
+    if (!is_unset(key, field)) write_value(text, config, key, true, 0);
+}

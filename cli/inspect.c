@@ -75,6 +75,8 @@ static int run(const cli_arguments *arguments) {
         status = gp_error(GP_INVALID, "inspect: --diff needs two files");
     } else if (!two && arguments->word_count > 1) {
         status = gp_error(GP_INVALID, "inspect: two files are given: --diff compares them");
+    } else if (cli_given_flag(arguments, "verify")) {
+        return cli_inspect_verify(words[0], json);
     } else {
         status = two ? diff(words[0], words[1], json, &differ) : inspect(words[0], json);
     }
@@ -84,6 +86,7 @@ static int run(const cli_arguments *arguments) {
 
 static const cli_option options[] = {
     {"diff", 0, NULL, CLI_NO_VALUE, "compare two files; the status is 1 when they differ"},
+    {"verify", 0, NULL, CLI_NO_VALUE, "read a checkpoint (or all of a run) as a whole and compare its checksums"},
     CLI_OPTION_JSON,
 };
 

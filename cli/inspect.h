@@ -1,4 +1,4 @@
-/* What gpipe inspect shows, by subject: a file's tensors, the differences of two files. */
+/* What gpipe inspect shows, by subject: a file's tensors, the differences of two files, damage. */
 #ifndef CLI_INSPECT_H
 #define CLI_INSPECT_H
 
@@ -18,5 +18,7 @@ gp_status cli_inspect_tensors(const gp_shards *file, const char *path, const gp_
 /* The tensors of `a` beside those of `b`; `*differ`: something is different. */
 gp_status cli_inspect_diff(const gp_shards *a, const gp_shards *b, const char *path_a, const char *path_b, bool json,
                            bool *differ);
+/* --verify: reads a checkpoint, or all of a run, and compares every checksum. Returns the exit status. */
+int cli_inspect_verify(const char *path, bool json);
 
 #endif

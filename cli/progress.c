@@ -36,8 +36,8 @@ const char *cli_rate(double value, char *text, size_t size) {
     return text;
 }
 
-void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan) {
-    *progress = (cli_progress){.steps = steps, .skips = skips, .started = cli_now()};
+void cli_progress_start(cli_progress *progress, int64_t first, int64_t steps, bool skips, const gp_plan *plan) {
+    *progress = (cli_progress){.first = first, .steps = steps, .skips = skips, .started = cli_now()};
     progress->last_line = progress->started;
     for (size_t w = 0; w < plan->worker_count; w++) {
         if (plan->workers[w].bytes.total > progress->memory) progress->memory = plan->workers[w].bytes.total;
@@ -55,7 +55,7 @@ static bool counts_tokens(const gp_step_metrics *metrics) {
 static void measure(cli_progress *progress, const gp_step_metrics *metrics) {
     double seconds = metrics->seconds + metrics->data_seconds;
     double count = (double)(counts_tokens(metrics) ? metrics->tokens : metrics->examples);
-    bool first = metrics->step <= 2;
+    bool first = metrics->step <= progress->first + 2;
     if (seconds <= 0) seconds = 1e-9;
     progress->per_second = smooth(progress->per_second, count / seconds, first);
     progress->waiting = smooth(progress->waiting, metrics->data_seconds / seconds, first);
@@ -65,7 +65,8 @@ static void measure(cli_progress *progress, const gp_step_metrics *metrics) {
 static void line_of(const cli_progress *progress, const gp_step_metrics *metrics, double time, char *line,
                     size_t size) {
     char count[16], left[24], memory[16], waiting[32] = "";
-    double remaining = (time - progress->started) / (double)metrics->step * (double)(progress->steps - metrics->step);
+    double remaining = (time - progress->started) / (double)(metrics->step - progress->first) *
+                       (double)(progress->steps - metrics->step);
     if (progress->waiting > told_waiting)
         snprintf(waiting, sizeof waiting, "waits for data %.0f%%  ", 100 * progress->waiting);
     snprintf(line, size, "step %lld/%lld  loss %.4f  %s %s/s  bubble %.1f%%  %s%s  %s left", (long long)metrics->step,

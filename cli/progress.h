@@ -6,6 +6,7 @@
 
 typedef struct cli_progress {
     int64_t steps;
+    int64_t first;    /* steps made before: a run that goes on */
     bool skips;       /* a step that is not finite is passed over, not the end */
     size_t memory;    /* of the worker that needs most */
     double started;   /* seconds of the clock */
@@ -15,7 +16,8 @@ typedef struct cli_progress {
     double waiting;    /* share of the time in which there was no mini-batch; smoothed */
 } cli_progress;
 
-void cli_progress_start(cli_progress *progress, int64_t steps, bool skips, const gp_plan *plan);
+/* `first`: steps that are made already. */
+void cli_progress_start(cli_progress *progress, int64_t first, int64_t steps, bool skips, const gp_plan *plan);
 /* validation: NULL when there was no evaluation after this step. */
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, const gp_evaluation *validation);
 /* Takes the live line away. */

@@ -88,24 +88,34 @@ gp_status cli_run_folder_prepare(const char *path, bool force, bool *made) {
 
 /* ---- describing the run ---- */
 
-static FILE *open_in(const char *folder, const char *name) {
+static FILE *open_in(const char *folder, const char *name, const char *mode) {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "w") : NULL;
+    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, mode) : NULL;
     if (!file) gp_error(GP_IO, "%s/%s could not be written: %s", folder, name, strerror(errno));
     return file;
+}
+
+/* Written beside and renamed: a run whose configuration is torn could not go on. */
+static gp_status replace_config(const char *folder, const char *text) {
+    char fresh[4096], path[4096];
+    int length = snprintf(fresh, sizeof fresh, "%s/.config.yaml.new", folder);
+    if (length < 0 || (size_t)length >= sizeof fresh) return gp_error(GP_INVALID, "the path %s is too long", folder);
+    snprintf(path, sizeof path, "%s/config.yaml", folder);
+    FILE *file = open_in(folder, ".config.yaml.new", "w");
+    if (!file) return GP_IO;
+    bool written = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    written = fclose(file) == 0 && written;
+    if (written && rename(fresh, path) == 0) return GP_OK;
+    gp_status status = gp_error(GP_IO, "%s could not be written: %s", path, strerror(errno));
+    unlink(fresh);
+    return status;
 }
 
 gp_status cli_run_folder_write_config(const char *folder, const cli_config *config) {
     cli_text text = {0};
     gp_status status = cli_config_write(config, true, &text);
-    FILE *file = status == GP_OK ? open_in(folder, "config.yaml") : NULL;
-    if (status == GP_OK && !file) status = GP_IO;
-    if (file) {
-        bool written = fputs(text.text, file) >= 0;
-        written = fclose(file) == 0 && written;
-        if (!written) status = gp_error(GP_IO, "%s/config.yaml could not be written: %s", folder, strerror(errno));
-    }
+    if (status == GP_OK) status = replace_config(folder, text.text);
     cli_text_free(&text);
     return status;
 }
@@ -121,13 +131,20 @@ static gp_status write_names(const char *path, const gp_dataset *dataset) {
     return classes ? gp_classes_save(classes, file) : GP_OK;
 }
 
+static gp_status open_log(const char *path, const char *mode, FILE **log) {
+    *log = open_in(path, "log.txt", mode);
+    if (!*log) return GP_IO;
+    cli_message_log(*log);
+    return GP_OK;
+}
+
+gp_status cli_run_folder_go_on(const char *path, FILE **log) {
+    return open_log(path, "a", log);
+}
+
 gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log) {
     *log = NULL;
     gp_status status = cli_run_folder_write_config(path, &session->config);
     if (status == GP_OK) status = write_names(path, session->dataset);
-    if (status != GP_OK) return status;
-    *log = open_in(path, "log.txt");
-    if (!*log) return GP_IO;
-    cli_message_log(*log);
-    return GP_OK;
+    return status == GP_OK ? open_log(path, "w", log) : status;
 }

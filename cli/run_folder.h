@@ -16,5 +16,7 @@ gp_status cli_run_folder_write_config(const char *path, const cli_config *config
 /* Writes config.yaml and tokenizer.json and opens log.txt, to which messages then go; the caller closes it after
  * cli_message_log(NULL). */
 gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log);
+/* Opens log.txt of a run that goes on, behind what is in it. */
+gp_status cli_run_folder_go_on(const char *path, FILE **log);
 
 #endif

@@ -154,6 +154,28 @@ static gp_status load_classes(cli_session *session, const char *folder) {
     return gp_classes_load(&session->classes, path);
 }
 
+gp_status cli_session_open_resumed(cli_session *session, const char *path, const char *run,
+                                   const cli_arguments *arguments) {
+    *session = (cli_session){.cluster = arguments->cluster};
+    cli_arena arena = {0};
+    struct stat information;
+    cli_config_options options = {.sets = arguments->sets,
+                                  .set_count = arguments->set_count,
+                                  .option = "--resume",
+                                  .key = "train.out",
+                                  .text = run,
+                                  .ranks = session->cluster ? gp_cluster_ranks(session->cluster) : 1};
+    const char *tokenizer = cli_arena_format(&arena, "%s/tokenizer.json", run);
+    gp_status status = tokenizer ? cli_config_load(&session->config, path, &options) : GP_OUT_OF_MEMORY;
+    if (status == GP_OK && stat(tokenizer, &information) == 0)
+        status = gp_tokenizer_load(&session->tokenizer, tokenizer);
+    const char *classes = cli_arena_format(&arena, "%s/classes.json", run);
+    if (status == GP_OK && classes && stat(classes, &information) == 0) status = load_classes(session, run);
+    if (status == GP_OK) status = open_rest(session, CLI_DATA_NEEDED);
+    cli_arena_free(&arena);
+    return join(session, status);
+}
+
 gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,
                                cli_data_use data) {
     const char *data_path = cli_given_value(arguments, "data");

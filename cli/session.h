@@ -21,6 +21,10 @@ typedef enum cli_data_use { CLI_DATA_NEEDED, CLI_DATA_FOR_VOCABULARY, CLI_DATA_U
 
 /* Configuration, data and model; --set and --out of `arguments` are applied. Close it in any case. */
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data);
+/* The same for a run that goes on: the configuration at `path` with the run's directory as its own, its tokenizer or
+ * classes; the data is needed. */
+gp_status cli_session_open_resumed(cli_session *session, const char *path, const char *run,
+                                   const cli_arguments *arguments);
 /* The same from a run directory (config.yaml, and tokenizer.json or classes.json); --data of `arguments` is applied,
  * and with `all_of_it` the training split is all of the data. */
 gp_status cli_session_open_run(cli_session *session, const char *folder, const cli_arguments *arguments, bool all_of_it,

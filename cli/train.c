@@ -1,8 +1,8 @@
 /* gpipe train: a whole run. Messages, the plan and progress go to stderr, the result to stdout. */
 #include <jansson.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cluster.h"
@@ -10,32 +10,19 @@
 #include "gpipe/device.h"
 #include "message.h"
 #include "progress.h"
+#include "resume.h"
 #include "run_folder.h"
 #include "session.h"
-
-/* The signal that asked to finish, 0: none. Signal handlers have no other way to speak. */
-static volatile sig_atomic_t asked_by = 0;
-
-/* The first signal asks the run to finish its step; the second one ends the program at once. */
-static void on_signal(int number) {
-    static const char message[] = "\ngpipe: finishing this step and writing the weights; once more ends at once\n";
-    asked_by = number;
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    (void)written;
-}
-
-static void listen_to_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
+#include "signals.h"
 
 static bool on_step(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation) {
     cli_progress_step(user, metrics, validation);
-    return asked_by == 0;
+    return cli_signals_asked() == 0;
+}
+
+static bool should_stop(void *user) {
+    (void)user;
+    return cli_signals_asked() != 0;
 }
 
 /* What the machine offers, and what will run slowly. */
@@ -124,16 +111,38 @@ static gp_status print_table(const cli_session *session, const gp_evaluation *va
 
 /* ---- the run ---- */
 
-/* Everything that can be wrong is found before the first step. */
-static gp_status prepare(cli_session *session, const cli_arguments *arguments, bool *made) {
+/* A run without a checkpoint that is to go on by itself begins again. */
+static bool may_replace(const cli_arguments *arguments) {
+    return cli_given_flag(arguments, "force") || cli_given_value(arguments, "resume");
+}
+
+static gp_status prepare_new(cli_session *session, const cli_arguments *arguments, bool *made) {
     gp_status status = cli_session_open(session, arguments->words[0], arguments, CLI_DATA_NEEDED);
     if (status != GP_OK) return status;
     if (cli_cluster_writes(session->cluster))
-        status = cli_run_folder_prepare(session->config.settings.train.out, cli_given_flag(arguments, "force"), made);
+        status = cli_run_folder_prepare(session->config.settings.train.out, may_replace(arguments), made);
     return cli_cluster_agree(session->cluster, status);
 }
 
-static gp_status create_trainer(cli_session *session) {
+/* Everything that can be wrong is found before the first step. */
+static gp_status prepare(cli_session *session, cli_resume *resume, const cli_arguments *arguments, bool *made) {
+    *session = (cli_session){.cluster = arguments->cluster};
+    memset(resume, 0, sizeof *resume);
+    if (arguments->word_count < 1 && !cli_given_value(arguments, "resume"))
+        return gp_error(GP_INVALID, "run.yaml is missing: the configuration to train, or --resume DIR");
+    gp_status status = cli_resume_find(resume, arguments);
+    if (status != GP_OK) return status;
+    return resume->found ? cli_resume_open(resume, session, arguments) : prepare_new(session, arguments, made);
+}
+
+static gp_status start_from(cli_session *session, const char *weights) {
+    const cli_texts *replace = &session->config.settings.train.replace;
+    gp_status status = gp_trainer_load_except(session->trainer, weights, replace->items, replace->count);
+    if (status == GP_OK) cli_message(GP_LOG_INFO, "the weights of %s are the start", weights);
+    return cli_config_within(&session->config, "train.init_from", status);
+}
+
+static gp_status create_trainer(cli_session *session, bool resumed) {
     gp_pipeline_options pipeline;
     gp_optimizer_options optimizer;
     cli_session_pipeline(session, &pipeline);
@@ -141,29 +150,7 @@ static gp_status create_trainer(cli_session *session) {
     const char *weights = session->config.settings.train.init_from;
     gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer,
                                          session->config.settings.train.steps);
-    if (status != GP_OK || !weights) return status;
-    const cli_texts *replace = &session->config.settings.train.replace;
-    status = gp_trainer_load_except(session->trainer, weights, replace->items, replace->count);
-    if (status == GP_OK) cli_message(GP_LOG_INFO, "the weights of %s are the start", weights);
-    return cli_config_within(&session->config, "train.init_from", status);
-}
-
-static gp_status train(cli_session *session, gp_evaluation *validation) {
-    cli_progress progress;
-    gp_run_options run;
-    cli_config_run(&session->config, &run);
-    run.on_step = on_step;
-    run.user = &progress;
-    cli_progress_start(&progress, run.steps, run.skip_not_finite, gp_trainer_plan(session->trainer));
-    gp_status status = gp_trainer_run(session->trainer, session->dataset, &run, validation);
-    cli_progress_end();
-    return status;
-}
-
-static int finish(gp_status status) {
-    if (status == GP_OK) return 0;
-    int result = cli_fail(status);
-    return status == GP_INTERRUPTED && asked_by != 0 ? 128 + (int)asked_by : result;
+    return status == GP_OK && weights && !resumed ? start_from(session, weights) : status;
 }
 
 /* A process that does not write the run's log may keep one of its own. */
@@ -177,53 +164,106 @@ static gp_status open_own_log(const cli_session *session, FILE **log) {
     return GP_OK;
 }
 
-static gp_status begin_folder(const cli_session *session, const cli_arguments *arguments, FILE **log) {
+/* The run directory, new or that of the run that goes on, and its log. */
+static gp_status open_folder(const cli_session *session, const cli_resume *resume, FILE **log) {
     const char *out = session->config.settings.train.out;
-    gp_status status = GP_OK;
-    if (cli_cluster_writes(session->cluster)) {
-        cli_run_folder_clear(out);
-        status = cli_run_folder_describe(out, session, log);
-    }
+    if (resume->found) return cli_run_folder_go_on(out, log);
+    cli_run_folder_clear(out);
+    return cli_run_folder_describe(out, session, log);
+}
+
+static gp_status begin_folder(cli_session *session, cli_resume *resume, const cli_arguments *arguments, FILE **log) {
+    bool writes = cli_cluster_writes(session->cluster);
+    gp_status status = cli_cluster_agree(session->cluster, writes ? open_folder(session, resume, log) : GP_OK);
+    if (status != GP_OK) return status;
+    if (!writes && cli_given_flag(arguments, "rank-logs")) status = open_own_log(session, log);
     status = cli_cluster_agree(session->cluster, status);
-    if (status == GP_OK && !cli_cluster_writes(session->cluster) && cli_given_flag(arguments, "rank-logs"))
-        status = open_own_log(session, log);
-    return cli_cluster_agree(session->cluster, status);
+    return status == GP_OK && resume->found ? cli_resume_apply(resume, session) : status;
+}
+
+static gp_status train(cli_session *session, gp_evaluation *validation) {
+    cli_progress progress;
+    gp_run_options run;
+    cli_text configuration = {0};
+    gp_status status = cli_config_fixed_text(&session->config, &configuration);
+    cli_config_run(&session->config, &run);
+    run.on_step = on_step;
+    run.should_stop = should_stop;
+    run.user = &progress;
+    run.configuration = configuration.text;
+    cli_progress_start(&progress, gp_trainer_step_count(session->trainer), run.steps, run.skip_not_finite,
+                       gp_trainer_plan(session->trainer));
+    if (status == GP_OK) status = gp_trainer_run(session->trainer, session->dataset, &run, validation);
+    cli_progress_end();
+    cli_text_free(&configuration);
+    return status;
+}
+
+static gp_status run_session(cli_session *session, cli_resume *resume, const cli_arguments *arguments, FILE **log,
+                             gp_evaluation *validation) {
+    describe_machine(&session->config);
+    gp_status status = create_trainer(session, resume->found);
+    if (status == GP_OK) status = begin_folder(session, resume, arguments, log);
+    if (status != GP_OK) return status;
+    cli_signals_listen();
+    status = show_plan(session);
+    return status == GP_OK ? train(session, validation) : status;
+}
+
+static int finish(const cli_session *session, gp_status status) {
+    cli_text command = {0};
+    if (status == GP_OK) return 0;
+    int asked = status == GP_INTERRUPTED ? cli_cluster_signal(session->cluster) : 0;
+    if (asked == 0) return cli_fail(status);
+    int result = cli_signals_exit(asked);
+    cli_message(result == 0 ? GP_LOG_INFO : GP_LOG_ERROR, "%s", gp_error_message());
+    cli_resume_command(session->config.settings.train.out, &command);
+    cli_message(GP_LOG_INFO, "go on with: %s", command.text ? command.text : "");
+    cli_text_free(&command);
+    return result;
 }
 
 static gp_status print_result(const cli_session *session, const cli_arguments *arguments,
                               const gp_evaluation *validation) {
+    cli_message(GP_LOG_INFO, "the run is in %s", session->config.settings.train.out);
     if (!cli_cluster_writes(session->cluster)) return GP_OK;
     return cli_given_flag(arguments, "json") ? print_json(session, validation) : print_table(session, validation);
 }
 
+/* A run that has made all its steps is no error: a job may be started once more than needed. */
+static void say_complete(const cli_session *session, const cli_arguments *arguments) {
+    const char *out = session->config.settings.train.out;
+    long long steps = (long long)session->config.settings.train.steps;
+    cli_message(GP_LOG_INFO, "%s has made its %lld steps; --set train.steps=N makes more", out, steps);
+    json_t *result = json_pack("{s:s, s:I, s:b}", "out", out, "steps", (json_int_t)steps, "complete", 1);
+    if (cli_given_flag(arguments, "json") && cli_cluster_writes(session->cluster)) {
+        json_dumpf(result, stdout, JSON_INDENT(2));
+        puts("");
+    }
+    json_decref(result);
+}
+
 static int run(const cli_arguments *arguments) {
     cli_session session;
+    cli_resume resume;
     FILE *log = NULL;
-    bool made = false, started = false;
+    bool made = false;
     gp_evaluation validation = {.loss = NAN};
-    gp_status status = prepare(&session, arguments, &made);
-    if (status == GP_OK) {
-        describe_machine(&session.config);
-        status = create_trainer(&session);
+    gp_status status = prepare(&session, &resume, arguments, &made);
+    if (status == GP_OK && resume.complete) {
+        say_complete(&session, arguments);
+    } else if (status == GP_OK) {
+        status = run_session(&session, &resume, arguments, &log, &validation);
+        if (status == GP_OK) status = print_result(&session, arguments, &validation);
     }
-    if (status == GP_OK) status = begin_folder(&session, arguments, &log);
-    if (status == GP_OK) {
-        listen_to_signals();
-        status = show_plan(&session);
-    }
-    started = status == GP_OK;
-    if (started) status = train(&session, &validation);
-    if (started && gp_dataset_corrupt(session.dataset) > 0)
+    if (session.dataset && gp_dataset_corrupt(session.dataset) > 0)
         cli_message(GP_LOG_WARNING, "%lld images are corrupt and were skipped (named above)",
                     (long long)gp_dataset_corrupt(session.dataset));
-    if (status == GP_OK) {
-        cli_message(GP_LOG_INFO, "the run is in %s", session.config.settings.train.out);
-        status = print_result(&session, arguments, &validation);
-    }
-    int result = finish(status);
+    int result = finish(&session, status);
     cli_message_log(NULL);
     if (log) fclose(log);
     if (made && !log) rmdir(session.config.settings.train.out); /* nothing was written */
+    cli_resume_free(&resume);
     cli_session_close(&session);
     return result;
 }
@@ -232,24 +272,31 @@ static const cli_option options[] = {
     CLI_OPTION_SET,
     {"out", 'o', "DIR", CLI_FOLDER, "run directory (train.out)"},
     {"rank-logs", 0, NULL, CLI_NO_VALUE, "with mpirun: each process writes its messages to log-rank-N.txt too"},
-    {"force", 'f', NULL, CLI_NO_VALUE, "replace the run that is in the run directory"},
+    {"resume", 'r', "DIR|auto", CLI_FOLDER,
+     "go on with the run in DIR (or from a checkpoint DIR/checkpoints/step-N); auto: with that of the run directory, "
+     "if there is a checkpoint"},
+    {"force", 'f', NULL, CLI_NO_VALUE,
+     "replace the run that is in the run directory; with --resume of an older checkpoint: lose the later ones"},
     CLI_OPTION_JSON,
 };
 
 const cli_command cli_train = {
     .name = "train",
-    .arguments = "run.yaml",
-    .least = 1,
+    .arguments = "[run.yaml]",
+    .least = 0,
     .most = 1,
     .kind = CLI_FILE,
     .summary = "train a model; weights, metrics and report go to a run directory",
     .description =
         "Trains the model of a configuration and writes a run directory: config.yaml (as resolved), tokenizer.json, "
-        "metrics.jsonl (a JSON object for each step), report.json, log.txt and checkpoints/step-N/model.safetensors "
-        "with "
-        "the links latest and best. The validation loss over the whole split and a table of the stages, planned and "
-        "measured, are printed at the end. Ctrl-C finishes the step, writes the weights and ends with status 130; a "
-        "second one ends at once.",
+        "metrics.jsonl (a JSON object for each step), report.json, log.txt and checkpoints/step-N with the links "
+        "latest "
+        "and best. The validation loss over the whole split and a table of the stages, planned and measured, are "
+        "printed at the end. Ctrl-C finishes the step, writes a checkpoint and ends with status 130; a second one ends "
+        "at once. SIGTERM and SIGUSR1, which batch systems send before the time is over, do the same and end with "
+        "status 0. --resume goes on with the very bits of a run that never stopped, on any number of partitions; "
+        "without run.yaml with the run's own configuration. What would change the network, the data or the order of "
+        "sums is refused; steps, learning rate, partitions, schedule and the like may be set to others.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -147,8 +147,9 @@ GP_API gp_status gp_checkpoint_find_newest(const char *run, int64_t *step, char 
 /* Removes the checkpoints of a run directory from step `first` on, what killed processes left unfinished, and the links
  * that then point nowhere; only files that gpipe itself writes. With `first` 0 the folder `checkpoints` goes too. */
 GP_API void gp_checkpoint_remove(const char *run, int64_t first);
-/* The newest step of a run directory for which there is a folder, whatever is in it; -1: none. */
-GP_API int64_t gp_checkpoint_last(const char *run);
+/* The newest step before `step` of a run directory for which there is a folder step-N, whatever is in it; -1: none.
+ * INT64_MAX gives the newest of all, and its answers one after the other the rest. */
+GP_API int64_t gp_checkpoint_before(const char *run, int64_t step);
 
 /* Called for each tensor that was read: `damaged` says that its checksum is not the one in state.json. Returns false to
  * stop. */

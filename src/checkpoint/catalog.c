@@ -141,14 +141,16 @@ void gp_checkpoint_remove(const char *run, int64_t first) {
     gp_free(checkpoints);
 }
 
-int64_t gp_checkpoint_last(const char *run) {
-    int64_t *steps = NULL, last = -1;
+int64_t gp_checkpoint_before(const char *run, int64_t step) {
+    int64_t *steps = NULL, found = -1;
     size_t count = 0;
     char *checkpoints = gp_format_text("%s/checkpoints", run);
-    if (checkpoints && gp_catalog_list(checkpoints, &steps, &count) == GP_OK && count > 0) last = steps[0];
+    if (checkpoints && gp_catalog_list(checkpoints, &steps, &count) != GP_OK) count = 0;
+    for (size_t i = 0; found < 0 && i < count; i++)
+        if (steps[i] < step) found = steps[i];
     gp_free(steps);
     gp_free(checkpoints);
-    return last;
+    return found;
 }
 
 /* ---- writing ---- */

@@ -170,18 +170,27 @@ static double mebibytes(size_t bytes) {
 static void append_row(char *text, size_t size, size_t worker, const gp_worker_plan *plan, bool over) {
     const gp_worker_bytes *b = &plan->bytes;
     size_t length = strlen(text);
-    snprintf(text + length, size - length, "\n%6zu %4d-%-4d %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f%s", worker,
+    snprintf(text + length, size - length, "\n%6zu %4d-%-4d %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f%s", worker,
              (int)plan->first_layer, (int)plan->last_layer, mebibytes(b->parameters), mebibytes(b->gradients),
              mebibytes(b->optimizer), mebibytes(b->stash), mebibytes(b->workspace), mebibytes(b->communication),
-             mebibytes(b->total), over ? " *" : "");
+             mebibytes(b->snapshot), mebibytes(b->total), over ? " *" : "");
+}
+
+/* Whether every worker would fit if checkpoints were written while training waits. */
+static const char *advice(const gp_engine *engine) {
+    const gp_engine_plan *plan = &engine->plan;
+    if (!engine->options.snapshot || !engine->workers[0].device->class->in_host_memory) return "";
+    for (size_t w = 0; w < plan->workers; w++)
+        if (plan->worker[w].bytes.total - plan->worker[w].bytes.snapshot > engine->options.device.memory) return "";
+    return "\nWithout the copy that checkpoints are written from (checkpoint.background: false) all of them fit.";
 }
 
 static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
     const gp_engine_plan *plan = &engine->plan;
     size_t limit = engine->options.device.memory;
     char table[1800];
-    snprintf(table, sizeof table, "%6s %9s %9s %9s %9s %9s %9s %9s %9s", "worker", "layers", "params", "grads", "optim",
-             "stash", "workspace", "links", "total");
+    snprintf(table, sizeof table, "%6s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "worker", "layers", "params", "grads",
+             "optim", "stash", "workspace", "links", "snapshot", "total");
     for (size_t w = 0; w < plan->workers && w < ROWS; w++)
         append_row(table, sizeof table, w, &plan->worker[w], plan->worker[w].bytes.total > limit);
     if (plan->workers > ROWS) {
@@ -192,8 +201,9 @@ static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
     return gp_error(
         GP_DOES_NOT_FIT,
         "%zu of %zu workers need more than device.memory = %.1f MiB: worker %zu needs %.1f MiB; MiB by kind "
-        "(* is over):\n%s",
-        over, plan->workers, mebibytes(limit), largest, mebibytes(plan->worker[largest].bytes.total), table);
+        "(* is over):\n%s%s",
+        over, plan->workers, mebibytes(limit), largest, mebibytes(plan->worker[largest].bytes.total), table,
+        advice(engine));
 }
 
 /* Whether two workers live on one machine. */

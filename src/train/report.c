@@ -18,10 +18,10 @@ static json_t *figure(json_t *planned, json_t *measured) {
 
 static json_t *bytes_json(const gp_plan_bytes *bytes, const gp_worker_report *report) {
     json_t *measured = report ? json_integer((json_int_t)report->bytes) : NULL;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "parameters", (json_int_t)bytes->parameters, "gradients",
-                     (json_int_t)bytes->gradients, "optimizer", (json_int_t)bytes->optimizer, "stash",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "parameters", (json_int_t)bytes->parameters,
+                     "gradients", (json_int_t)bytes->gradients, "optimizer", (json_int_t)bytes->optimizer, "stash",
                      (json_int_t)bytes->stash, "workspace", (json_int_t)bytes->workspace, "communication",
-                     (json_int_t)bytes->communication, "total",
+                     (json_int_t)bytes->communication, "snapshot", (json_int_t)bytes->snapshot, "total",
                      figure(json_integer((json_int_t)bytes->total), measured));
 }
 
@@ -123,16 +123,24 @@ static const char *worker_name(const gp_plan *plan, size_t w, char text[32]) {
     return text;
 }
 
+/* Whether there is a copy for checkpoints: a column of its own then. */
+static bool has_snapshot(const gp_plan *plan) {
+    for (size_t w = 0; w < plan->worker_count; w++)
+        if (plan->workers[w].bytes.snapshot > 0) return true;
+    return false;
+}
+
 static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
     const gp_plan_worker *worker = &plan->workers[w];
     const gp_plan_bytes *bytes = &worker->bytes;
     char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
     char layers[32], name[32];
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
-    add(page, "%6s  %-9s %12lld %10s %10s %10s %10s %10s %10s %10s", worker_name(plan, w, name), layers,
+    add(page, "%6s  %-9s %12lld %10s %10s %10s %10s %10s %10s", worker_name(plan, w, name), layers,
         (long long)worker->parameters, human(bytes->parameters, a), human(bytes->gradients, b),
-        human(bytes->optimizer, c), human(bytes->stash, d), human(bytes->workspace, e), human(bytes->communication, f),
-        human(bytes->total, g));
+        human(bytes->optimizer, c), human(bytes->stash, d), human(bytes->workspace, e), human(bytes->communication, f));
+    if (has_snapshot(plan)) add(page, " %10s", human(bytes->snapshot, g));
+    add(page, " %10s", human(bytes->total, g));
     if (plan->step_seconds > 0) add(page, " %10.2f", 1e3 * worker->seconds);
     if (worker->host[0]) add(page, "  %s", worker->host);
     if (plan->limit && bytes->total > plan->limit) add(page, "  over the limit");
@@ -143,8 +151,8 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     if (json) return json_text(plan_json(plan, NULL, 0, 0), text);
     text_page page = {0};
     char limit[16];
-    add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s %10s%s%s\n", "worker", "layers", "parameters", "weights",
-        "gradients", "optimizer", "stash", "workspace", "messages", "total",
+    add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s%s %10s%s%s\n", "worker", "layers", "parameters", "weights",
+        "gradients", "optimizer", "stash", "workspace", "messages", has_snapshot(plan) ? "   snapshot" : "", "total",
         plan->step_seconds > 0 ? "    busy ms" : "", plan->workers[0].host[0] ? "  host" : "");
     for (size_t w = 0; w < plan->worker_count; w++) {
         add_plan_row(&page, plan, w);
@@ -171,6 +179,30 @@ static void add_report_row(text_page *page, const gp_plan *plan, const gp_worker
     add(page, "\n");
 }
 
+/* ---- checkpoints ---- */
+
+static bool saved(const gp_trainer *trainer) {
+    return trainer->saves.written + trainer->saves.failed > 0;
+}
+
+static json_t *saves_json(const gp_save_counts *saves) {
+    return json_pack("{s:I, s:I, s:f, s:f, s:I}", "written", (json_int_t)saves->written, "failed",
+                     (json_int_t)saves->failed, "waited_seconds", saves->pause, "seconds", saves->seconds, "bytes",
+                     (json_int_t)saves->bytes);
+}
+
+static void add_saves(text_page *page, const gp_trainer *trainer) {
+    const gp_save_counts *saves = &trainer->saves;
+    char size[16];
+    if (!saved(trainer)) return;
+    add(page, "checkpoints %lld written", (long long)saves->written);
+    if (saves->written > 0) add(page, ", %s each", human(saves->bytes, size));
+    if (saves->failed > 0) add(page, ", %lld NOT written", (long long)saves->failed);
+    add(page, "; training waited %.2f ms\n", 1e3 * saves->pause);
+}
+
+/* ---- plan and measurement ---- */
+
 gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text) {
     const gp_plan *plan = trainer->plan;
     double bubble = 0, seconds = 0;
@@ -178,7 +210,11 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
     *text = NULL;
     if (!reports) return GP_OUT_OF_MEMORY;
     gp_status status = gp_trainer_report(trainer, reports, &bubble, &seconds);
-    if (status == GP_OK && json) status = json_text(plan_json(plan, reports, bubble, seconds), text);
+    if (status == GP_OK && json) {
+        json_t *object = plan_json(plan, reports, bubble, seconds);
+        if (object && saved(trainer)) json_object_set_new(object, "checkpoints", saves_json(&trainer->saves));
+        status = json_text(object, text);
+    }
     if (status == GP_OK && !json) {
         text_page page = {0};
         add(&page, "%6s  %-9s %12s %11s %11s %9s %9s %10s %10s %9s %8s%s\n", "stage", "layers", "parameters", "planned",
@@ -191,6 +227,7 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
             100 * plan->bubble, 100 * plan->bubble_formula);
         add(&page, "step   %.2f ms measured, %.2f ms planned (without the update)\n", 1e3 * seconds,
             1e3 * plan->step_seconds);
+        add_saves(&page, trainer);
         status = finish(&page, text);
     }
     gp_free(reports);
