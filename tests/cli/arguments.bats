@@ -84,7 +84,7 @@ load helper
     gpipe help man
     ended 0
     says '.TH GPIPE 1'
-    says '.SS "gpipe train run.yaml"'
+    says '.SS "gpipe train [run.yaml]"'
     says '.SH "EXIT STATUS"'
     gpipe help man config
     ended 0

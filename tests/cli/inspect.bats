@@ -122,3 +122,30 @@ write_file() {
     gpipe inspect --diff out back
     ended 0
 }
+
+@test "a checkpoint is verified, byte for byte" {
+    gpipe train run.yaml -q --set checkpoint.every=2
+    gpipe inspect --verify out
+    ended 0
+    says "out/checkpoints/step-4: whole: step 4 of 4, "
+    says "out/checkpoints/step-2: whole"
+    gpipe inspect --verify out/checkpoints/latest --json
+    ended 0
+    says '"whole": true'
+    file=out/checkpoints/step-4/optimizer.safetensors
+    size=$(stat -c %s "$file")
+    printf '\377' | dd of="$file" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
+    gpipe inspect --verify out
+    ended 2
+    says "out/checkpoints/step-4: DAMAGED: tensor "
+    says "1 of 2 checkpoints is damaged"
+    truncate -s 100 "$file"
+    gpipe inspect --verify out/checkpoints/step-4
+    ended 2
+    says "has 100 bytes, but $size were written"
+    refused 2 "is not a folder" inspect --verify run.yaml
+    mkdir empty
+    gpipe inspect --verify empty
+    ended 2
+    says "state.json' could not be opened"
+}
