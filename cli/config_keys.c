@@ -274,7 +274,9 @@ enum { KEYS = sizeof keys / sizeof *keys };
 
 /* Keys, and groups of keys. What is not named here must be the same when a run is resumed. */
 static const char *const may_change[] = {
-    "data.text", /* the files may have moved; how much data there is must be the same */
+    "data.text", /* files may have moved; how much data there is must be the same */
+    "data.tokens",
+    "data.validation_tokens",
     "pipeline.partitions",
     "pipeline.schedule",
     "pipeline.recompute",
@@ -293,8 +295,10 @@ static const char *const may_change[] = {
     "train.eval_every",
     "train.eval_windows",
     "train.init_from",
+    "train.replace",
     "train.out",
     "train.on_nan",
+    "train.patience",
     "train.trace",
     "checkpoint",
 };

@@ -10,6 +10,8 @@
 #include "gpipe/checkpoint.h"
 #include "message.h"
 
+#define FRESH_CONFIG ".config.yaml.new" /* the configuration while it is written */
+
 /* ---- removing a former run ---- */
 
 static void remove_in(const char *folder, const char *name) {
@@ -18,23 +20,44 @@ static void remove_in(const char *folder, const char *name) {
     if (length > 0 && (size_t)length < sizeof path) unlink(path);
 }
 
+/* "report.json.1234-0.tmp": what a killed process was writing. */
+static bool is_unfinished(const char *entry, const char *name) {
+    size_t length = strlen(name), whole = strlen(entry);
+    return whole > length + 4 && strncmp(entry, name, length) == 0 && entry[length] == '.' &&
+           strcmp(entry + whole - 4, ".tmp") == 0;
+}
+
+static void remove_unfinished(const char *run, const char *name) {
+    DIR *list = opendir(run);
+    for (struct dirent *entry; list && (entry = readdir(list));)
+        if (is_unfinished(entry->d_name, name)) unlinkat(dirfd(list), entry->d_name, 0);
+    if (list) closedir(list);
+}
+
 void cli_run_folder_clear(const char *run) {
-    /* The configuration last: it is what makes the folder a run, should this be interrupted. */
-    static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl", "report.json",
-                                        "trace.json",     "log.txt",      "config.yaml"};
+    /* Not the configuration, which the new one replaces: it is what makes the folder a run, should this be killed. */
+    static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl",
+                                        "report.json",    "trace.json",   "log.txt"};
     gp_checkpoint_remove(run, 0);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         remove_in(run, files[i]);
+        remove_unfinished(run, files[i]);
+    }
 }
 
 /* ---- making the folder ---- */
 
+/* What a run that was killed while it wrote its configuration leaves is nothing yet. */
 static bool has_entries(const char *path) {
+    static const char *const nothing[] = {".", "..", FRESH_CONFIG};
     DIR *list = opendir(path);
     bool found = false;
     if (!list) return false;
-    for (struct dirent *entry; !found && (entry = readdir(list));)
-        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    for (struct dirent *entry; !found && (entry = readdir(list));) {
+        found = true;
+        for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
+            found = found && strcmp(entry->d_name, nothing[i]) != 0;
+    }
     closedir(list);
     return found;
 }
@@ -99,10 +122,10 @@ static FILE *open_in(const char *folder, const char *name, const char *mode) {
 /* Written beside and renamed: a run whose configuration is torn could not go on. */
 static gp_status replace_config(const char *folder, const char *text) {
     char fresh[4096], path[4096];
-    int length = snprintf(fresh, sizeof fresh, "%s/.config.yaml.new", folder);
+    int length = snprintf(fresh, sizeof fresh, "%s/" FRESH_CONFIG, folder);
     if (length < 0 || (size_t)length >= sizeof fresh) return gp_error(GP_INVALID, "the path %s is too long", folder);
     snprintf(path, sizeof path, "%s/config.yaml", folder);
-    FILE *file = open_in(folder, ".config.yaml.new", "w");
+    FILE *file = open_in(folder, FRESH_CONFIG, "w");
     if (!file) return GP_IO;
     bool written = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
     written = fclose(file) == 0 && written;

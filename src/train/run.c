@@ -239,6 +239,7 @@ static gp_status run_all(run_state *run) {
     GP_TRY(gp_engine_agree(run->trainer->engine, check_resumed(run), false, NULL));
     GP_TRY(open_out(run));
     GP_TRY(open_loader(run));
+    if (run->trainer->training_count >= 0) run->stale = is_stale(run); /* it had ended early */
     GP_TRY(catch_up(run));
     return loop(run);
 }

@@ -143,3 +143,11 @@ steps_of() {
     silent_about "snapshot"
     same 5
 }
+
+@test "a run killed while it wrote its configuration is none, and begins" {
+    mkdir out
+    echo half >out/.config.yaml.new
+    gpipe train run.yaml --resume auto
+    ended 0
+    [ ! -e out/.config.yaml.new ]
+}
