@@ -76,7 +76,7 @@ void cli_help_man_program(cli_text *text) {
         "\\fIDIR\\fR/config.yaml, tokenizer.json, metrics.jsonl, report.json, log.txt\nOf a run directory: the "
         "resolved "
         "configuration, the vocabulary, a JSON object for each step, plan and measurement, messages.\n.TP\n"
-        "\\fIDIR\\fR/checkpoints/step\\-N/model.safetensors\nWeights; \\fIlatest\\fR and \\fIbest\\fR are links.\n"
+        "\\fIDIR\\fR/checkpoints/step\\-N/\nWeights, optimizer state and state.json; \\fIlatest\\fR and \\fIbest\\fR are links.\n"
         ".SH ENVIRONMENT\n.TP\nNO_COLOR\nWhen set and not empty: no colors on the terminal.\n"
         ".SH \"EXIT STATUS\"\n0 done, 1 failure while running, 2 usage, configuration or input, 3 does not fit the "
         "memory, "
