@@ -40,7 +40,7 @@ static void add_bert(cli_text *text, const gp_bert_options *options) {
 }
 
 /* Through the table of keys, so that what is written is what can be read. */
-static gp_status write_config(const gp_foreign *foreign, const char *out) {
+static gp_status write_config(const gp_foreign *foreign, const char *out, bool has_tokenizer) {
     const gp_family_options *family = gp_foreign_family(foreign);
     cli_text text = {0};
     cli_config config = {0};
@@ -49,6 +49,11 @@ static gp_status write_config(const gp_foreign *foreign, const char *out) {
     if (family->family == GP_FAMILY_BERT) add_bert(&text, &family->bert);
     gp_status status = text.failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left")
                                    : cli_config_parse(&config, "import", text.text, &options);
+    if (status == GP_OK && has_tokenizer) {
+        const char *tokenizer = cli_arena_format(&config.document.arena, "%s/tokenizer.json", out);
+        config.settings.data.tokenizer = tokenizer;
+        if (!tokenizer) status = GP_OUT_OF_MEMORY;
+    }
     if (status == GP_OK) status = cli_run_folder_write_config(out, &config);
     cli_config_free(&config);
     cli_text_free(&text);
@@ -81,9 +86,10 @@ static bool has(const char *folder, const char *name) {
 }
 
 /* The folder of the weights may hold a tokenizer too. One that cannot be used does not make the weights useless. */
-static gp_status write_tokenizer(const char *from, const char *out) {
+static gp_status write_tokenizer(const char *from, const char *out, bool *written) {
     char path[4096];
     gp_tokenizer *tokenizer = NULL;
+    *written = false;
     int length = snprintf(path, sizeof path, "%s/tokenizer.json", out);
     if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", out);
     if (!has(from, "tokenizer.json") && !has(from, "vocab.json") && !has(from, "vocab.txt")) {
@@ -96,6 +102,7 @@ static gp_status write_tokenizer(const char *from, const char *out) {
     }
     gp_status status = gp_tokenizer_save(tokenizer, path);
     gp_tokenizer_destroy(tokenizer);
+    *written = status == GP_OK;
     return status;
 }
 
@@ -140,8 +147,9 @@ static gp_status read_options(const cli_arguments *arguments, gp_foreign_options
 static gp_status write_run(const gp_foreign *foreign, const char *from, const char *out, bool made) {
     cli_run_folder_clear(out);
     gp_status status = write_weights(foreign, out);
-    if (status == GP_OK) status = write_tokenizer(from, out);
-    if (status == GP_OK) status = write_config(foreign, out);
+    bool has_tokenizer = false;
+    if (status == GP_OK) status = write_tokenizer(from, out, &has_tokenizer);
+    if (status == GP_OK) status = write_config(foreign, out, has_tokenizer);
     if (status != GP_OK) {
         cli_run_folder_clear(out);
         if (made) rmdir(out);
