@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "config_keys.h"
+#include "config_value.h"
 #include "gpipe/exchange.h"
 #include "message.h"
 #include "session.h"
@@ -20,10 +21,23 @@ static gp_status read_family(const cli_session *session, gp_family_options *fami
         cli_config_gpt2(config, &family->gpt2);
         return GP_OK;
     }
-    family->family = GP_FAMILY_BERT;
-    cli_config_bert(config, &family->bert);
-    if (config->use == CLI_USE_BERT) return GP_OK;
-    return cli_config_error(config, "model", "only gpt2 and bert of the zoo have a form in Hugging Face's layout");
+    if (config->use == CLI_USE_BERT) {
+        family->family = GP_FAMILY_BERT;
+        cli_config_bert(config, &family->bert);
+        return GP_OK;
+    }
+    static const char *const resnets[] = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
+    char name[64];
+    const cli_key *names = cli_key_find("model.name", CLI_USE_ZOO);
+    cli_choice_word(names->choices, config->custom ? -1 : config->settings.model.name, name, sizeof name);
+    for (size_t i = 0; i < sizeof resnets / sizeof *resnets; i++) {
+        if (strcmp(name, resnets[i]) != 0) continue;
+        family->family = GP_FAMILY_RESNET;
+        family->resnet = (gp_resnet_options){.name = resnets[i], .classes = config->settings.model.classes};
+        return GP_OK;
+    }
+    return cli_config_error(config, "model",
+                            "only gpt2, bert and the ResNets of the zoo have a form that other programs read");
 }
 
 /* An empty folder, or one that is made: nothing is mixed with what is there. */
@@ -101,11 +115,12 @@ const cli_command cli_export = {
     .least = 1,
     .most = 1,
     .kind = CLI_FOLDER,
-    .summary = "write a run's weights in Hugging Face's layout",
+    .summary = "write a run's weights as other programs read them",
     .description =
         "Writes config.json and model.safetensors of a run with a gpt2 or bert of the zoo, so that transformers' "
         "from_pretrained reads them, and tokenizer.json where the run has a tokenizer that transformers knows. "
-        "gpipe import of the directory gives the same weights again, bit for bit.",
+        "A ResNet's model.safetensors has torchvision's names. gpipe import of the directory gives the same weights "
+        "again, bit for bit.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

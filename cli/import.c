@@ -47,6 +47,9 @@ static gp_status write_config(const gp_foreign *foreign, const char *out, bool h
     cli_config_options options = {.option = "--out", .key = "train.init_from", .text = out};
     if (family->family == GP_FAMILY_GPT2) add_gpt2(&text, &family->gpt2);
     if (family->family == GP_FAMILY_BERT) add_bert(&text, &family->bert);
+    if (family->family == GP_FAMILY_RESNET)
+        cli_text_add(&text, "model: {name: %s, classes: %lld}\n", family->resnet.name,
+                     (long long)family->resnet.classes);
     gp_status status = text.failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left")
                                    : cli_config_parse(&config, "import", text.text, &options);
     if (status == GP_OK && has_tokenizer) {
@@ -86,12 +89,13 @@ static bool has(const char *folder, const char *name) {
 }
 
 /* The folder of the weights may hold a tokenizer too. One that cannot be used does not make the weights useless. */
-static gp_status write_tokenizer(const char *from, const char *out, bool *written) {
+static gp_status write_tokenizer(const gp_foreign *foreign, const char *from, const char *out, bool *written) {
     char path[4096];
     gp_tokenizer *tokenizer = NULL;
     *written = false;
     int length = snprintf(path, sizeof path, "%s/tokenizer.json", out);
     if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", out);
+    if (gp_foreign_family(foreign)->family == GP_FAMILY_RESNET) return GP_OK;
     if (!has(from, "tokenizer.json") && !has(from, "vocab.json") && !has(from, "vocab.txt")) {
         cli_message(GP_LOG_INFO, "there is no tokenizer in %s: the run has none", from);
         return GP_OK;
@@ -124,8 +128,10 @@ static void say(const gp_foreign *foreign, const char *from, const char *out) {
     const gp_family_options *family = gp_foreign_family(foreign);
     say_names("tensors that the model does not use", foreign, gp_foreign_unused_count(foreign), gp_foreign_unused);
     say_names("parameters that the files lack start anew", foreign, gp_foreign_new_count(foreign), gp_foreign_new);
-    cli_message(GP_LOG_INFO, "%s (%s, %s) is the run %s: %lld parameters", from, gp_foreign_format(foreign),
-                family->family == GP_FAMILY_GPT2 ? "gpt2" : "bert", out,
+    const char *name = family->family == GP_FAMILY_RESNET ? family->resnet.name
+                       : family->family == GP_FAMILY_BERT ? "bert"
+                                                          : "gpt2";
+    cli_message(GP_LOG_INFO, "%s (%s, %s) is the run %s: %lld parameters", from, gp_foreign_format(foreign), name, out,
                 (long long)gp_model_parameter_count(gp_foreign_model(foreign)));
 }
 
@@ -148,7 +154,7 @@ static gp_status write_run(const gp_foreign *foreign, const char *from, const ch
     cli_run_folder_clear(out);
     gp_status status = write_weights(foreign, out);
     bool has_tokenizer = false;
-    if (status == GP_OK) status = write_tokenizer(from, out, &has_tokenizer);
+    if (status == GP_OK) status = write_tokenizer(foreign, from, out, &has_tokenizer);
     if (status == GP_OK) status = write_config(foreign, out, has_tokenizer);
     if (status != GP_OK) {
         cli_run_folder_clear(out);
@@ -196,7 +202,8 @@ const cli_command cli_import = {
     .description =
         "Reads GPT-2 and BERT as Hugging Face's transformers saves them (a folder with config.json and "
         "model.safetensors or its shards, f32, bf16 or f16, with or without the prefix of the names) and checkpoints "
-        "of llm.c (versions 3 and 5), and writes a run directory: config.yaml, checkpoints/step-0/model.safetensors "
+        "of llm.c (versions 3 and 5), and ResNets under torchvision's names (a safetensors file), and writes a run "
+        "directory: config.yaml, checkpoints/step-0/model.safetensors "
         "and, if there is one in the folder, tokenizer.json. eval, sample, predict, inspect and export take it as any "
         "other run; gpipe train DIR/config.yaml --out OTHER trains on from its weights (train.init_from).",
     .options = options,

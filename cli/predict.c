@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "config_keys.h"
 #include "gpipe/checkpoint.h"
 #include "message.h"
 #include "session.h"
@@ -82,12 +83,31 @@ static gp_status write_outputs(prediction *p, const char *path) {
     return status;
 }
 
-static gp_status predict(cli_session *session, const cli_arguments *arguments, const char *from, const char *to) {
+static bool gives_logits(const cli_config *config) {
+    int head = config->settings.model.head;
+    return config->use != CLI_USE_BERT || (head != GP_BERT_POOLED && head != GP_BERT_HIDDEN);
+}
+
+/* The outputs of the one sample that a text is, in words. */
+static gp_status print_words(prediction *p, const cli_session *session, bool json) {
+    cli_words words = {.tokenizer = session->tokenizer, .classes = NULL};
+    if (!gives_logits(&session->config))
+        return gp_error(GP_INVALID, "this model gives features, not words: --out FILE is needed");
+    gp_status status = gp_tensor_create(&p->outputs, with_samples(p->output, 1));
+    if (status == GP_OK) status = compute(p, 0);
+    if (status == GP_OK) status = cli_words_print(&words, p->samples, p->output, p->outputs.data, json);
+    gp_tensor_destroy(&p->outputs);
+    return status;
+}
+
+static gp_status predict(cli_session *session, const cli_arguments *arguments, const char *to) {
     const char *run = arguments->words[0], *checkpoint = cli_given_value(arguments, "checkpoint");
+    const char *from = cli_given_value(arguments, "inputs"), *text = cli_given_value(arguments, "text");
     cli_samples samples = {0};
     prediction p = {.samples = &samples, .first = -1};
     gp_status status = cli_session_open_run(session, run, arguments, false, CLI_DATA_UNUSED);
-    if (status == GP_OK) status = cli_samples_read(&samples, session->model, from);
+    if (status == GP_OK && text) status = cli_samples_from_text(&samples, session->model, session->tokenizer, text);
+    if (status == GP_OK && from) status = cli_samples_read(&samples, session->model, from);
     if (status == GP_OK) {
         p.output = gp_model_output_type(session->model);
         p.per_chunk = chunk_of(p.output, samples.count);
@@ -95,30 +115,35 @@ static gp_status predict(cli_session *session, const cli_arguments *arguments, c
         status = cli_session_load_weights(session, run, checkpoint ? checkpoint : "latest", p.per_chunk);
     }
     p.trainer = session->trainer;
-    if (status == GP_OK) status = write_outputs(&p, to);
+    if (status == GP_OK)
+        status = to ? write_outputs(&p, to) : print_words(&p, session, cli_given_flag(arguments, "json"));
     cli_samples_destroy(&samples);
     return status;
 }
 
 static int run(const cli_arguments *arguments) {
     cli_session session = {0};
-    const char *from = cli_given_value(arguments, "inputs"), *to = cli_given_value(arguments, "out");
+    const char *to = cli_given_value(arguments, "out");
+    bool from = cli_given_value(arguments, "inputs") != NULL, text = cli_given_value(arguments, "text") != NULL;
     gp_status status = GP_OK;
-    if (!from) status = gp_error(GP_INVALID, "predict: --inputs FILE is missing: a safetensors file of samples");
-    if (status == GP_OK && !to)
+    if (from == text)
+        status = gp_error(GP_INVALID, "predict: either --inputs FILE, a safetensors file of samples, or --text TEXT");
+    if (status == GP_OK && from && !to)
         status = gp_error(GP_INVALID, "predict: --out FILE is missing: where the safetensors file goes");
-    if (status == GP_OK) status = predict(&session, arguments, from, to);
-    if (status == GP_OK) cli_message(GP_LOG_INFO, "the outputs are in %s", to);
+    if (status == GP_OK) status = predict(&session, arguments, to);
+    if (status == GP_OK && to) cli_message(GP_LOG_INFO, "the outputs are in %s", to);
     int result = status == GP_OK ? 0 : cli_fail(status);
     cli_session_close(&session);
     return result;
 }
 
 static const cli_option options[] = {
-    {"inputs", 'i', "FILE", CLI_FILE, "a safetensors file with a tensor inputs, or for text input_ids (required)"},
-    {"out", 'o', "FILE", CLI_FILE, "the safetensors file to write (required)"},
+    {"inputs", 'i', "FILE", CLI_FILE, "a safetensors file with a tensor inputs, or for text input_ids"},
+    {"text", 't', "TEXT", CLI_ANY, "or a text, encoded with the run's tokenizer"},
+    {"out", 'o', "FILE", CLI_FILE, "the safetensors file to write; may be missing with --text"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
     CLI_OPTION_SET,
+    CLI_OPTION_JSON,
 };
 
 const cli_command cli_predict = {
@@ -133,7 +158,9 @@ const cli_command cli_predict = {
         "layer's outputs (f32, for a language model its logits) as tensor outputs [samples, ...]. The file has a "
         "tensor "
         "inputs [samples, ...], or for models of text input_ids [samples, time], and for a bert also token_type_ids "
-        "and attention_mask, as transformers has them; time may be less than the model's context.",
+        "and attention_mask, as transformers has them; time may be less than the model's context. With --text and "
+        "without --out the answer is printed: the likeliest classes, the tokens in the places of [MASK], or the token "
+        "that follows, with their probabilities.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

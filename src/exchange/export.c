@@ -6,14 +6,13 @@
 #include "base/status.h"
 #include "exchange/config_json.h"
 #include "exchange/foreign.h"
-#include "models/zoo.h"
 
 /* Tensors to be written, as many as GP_MOST_VIEWS for each parameter. */
 typedef struct gp_exported {
     const gp_shards *weights;
     const char *path; /* of the weights, for messages */
     gp_naming naming;
-    const char *prefix;
+    bool prefixed;
     gp_dtype dtype;
     gp_safetensors_entry *entries;
     gp_views *views;
@@ -42,10 +41,11 @@ static void add_part(gp_exported *e, const gp_naming_row *row, int64_t block, si
     view.columns = gp_shape_elements(shape) / view.rows;
     view.first_row = (int64_t)part * view.rows;
     e->views[i] = (gp_views){.views = {view}, .count = 1, .dtype = e->dtype};
-    e->entries[i] = (gp_safetensors_entry){.name = gp_naming_format(row->foreign, e->prefix, block, part, e->names[i]),
-                                           .type = {e->dtype, shape},
-                                           .fill = gp_views_fill,
-                                           .user = &e->views[i]};
+    e->entries[i] = (gp_safetensors_entry){
+        .name = gp_naming_format(&e->naming, row->foreign, e->prefixed, block, part, e->names[i]),
+        .type = {e->dtype, shape},
+        .fill = gp_views_fill,
+        .user = &e->views[i]};
 }
 
 static gp_status add_parameter(gp_exported *e, const gp_parameter_info *info) {
@@ -61,14 +61,14 @@ static gp_status add_parameter(gp_exported *e, const gp_parameter_info *info) {
 
 static gp_status write_tensors(gp_exported *e, const gp_model *model, const char *folder) {
     const gp_safetensors_pair metadata[] = {{"format", "pt"}}; /* what transformers asks for */
-    size_t parameters = gp_model_parameters(model), most = GP_MOST_VIEWS * parameters;
+    size_t parameters = gp_model_tensors(model), most = GP_MOST_VIEWS * parameters;
     char *path = gp_format_text("%s/model.safetensors", folder);
     e->entries = gp_allocate_array(most, sizeof *e->entries);
     e->views = gp_allocate_array(most, sizeof *e->views);
     e->names = gp_allocate_array(most, sizeof *e->names);
     gp_status status = path && e->entries && e->views && e->names ? GP_OK : GP_OUT_OF_MEMORY;
     for (size_t p = 0; p < parameters && status == GP_OK; p++) {
-        gp_parameter_info info = gp_model_parameter(model, p);
+        gp_parameter_info info = gp_model_tensor(model, p);
         status = add_parameter(e, &info);
     }
     if (status == GP_OK) status = gp_safetensors_write(path, e->entries, e->count, metadata, 1);
@@ -83,26 +83,26 @@ static gp_status check_options(gp_family_options *family, const gp_export_option
     if (options->dtype != GP_F32 && options->dtype != GP_BF16 && options->dtype != GP_F16)
         return gp_error(GP_INVALID, "weights cannot be exported as %s: f32, bf16 and f16 are accepted",
                         gp_dtype_name(options->dtype));
-    if (family->family != GP_FAMILY_GPT2 && family->family != GP_FAMILY_BERT)
-        return gp_error(GP_INVALID, "there is no family number %d to export", (int)family->family);
     if (family->family == GP_FAMILY_GPT2 && family->gpt2.no_bias)
         return gp_error(GP_INVALID, "this GPT-2 has no biases (model.bias: false): Hugging Face's GPT-2 has them");
-    return family->family == GP_FAMILY_GPT2 ? gp_zoo_resolve_gpt2(&family->gpt2) : gp_zoo_resolve_bert(&family->bert);
+    return gp_family_resolve(family);
 }
 
 static gp_status export_to(const gp_family_options *family, const gp_shards *weights, const char *path,
                            const char *folder, const gp_export_options *options) {
-    bool gpt2 = family->family == GP_FAMILY_GPT2;
     gp_bert_head head = family->bert.head;
-    gp_exported e = {.weights = weights, .path = path, .dtype = options->dtype};
-    e.naming = gpt2 ? gp_naming_gpt2(&family->gpt2) : gp_naming_bert(&family->bert);
-    bool bare = !gpt2 && (head == GP_BERT_HIDDEN || head == GP_BERT_POOLED); /* a BertModel's names have no prefix */
-    e.prefix = bare ? "" : e.naming.prefix;
+    bool bert = family->family == GP_FAMILY_BERT;
+    gp_exported e = {.weights = weights,
+                     .path = path,
+                     .dtype = options->dtype,
+                     .naming = gp_family_naming(family),
+                     .prefixed = true};
+    if (bert && (head == GP_BERT_HIDDEN || head == GP_BERT_POOLED)) e.prefixed = false; /* as a BertModel has them */
     gp_model *model = NULL;
     char *config = gp_format_text("%s/config.json", folder);
     gp_status status = config ? gp_family_model(&model, family) : GP_OUT_OF_MEMORY;
     if (status == GP_OK) status = write_tensors(&e, model, folder);
-    if (status == GP_OK) status = gp_config_json_write(family, config, options);
+    if (status == GP_OK && family->family != GP_FAMILY_RESNET) status = gp_config_json_write(family, config, options);
     gp_model_destroy(model);
     gp_free(config);
     return status;

@@ -55,11 +55,6 @@ static gp_status check_weights(const char *path) {
 
 /* ---- opening ---- */
 
-gp_status gp_family_model(gp_model **model, const gp_family_options *family) {
-    return family->family == GP_FAMILY_GPT2 ? gp_model_create_gpt2(model, &family->gpt2)
-                                            : gp_model_create_bert(model, &family->bert);
-}
-
 static gp_status open_llmc(gp_foreign *f, const gp_foreign_options *options) {
     const gp_llmc_sizes *sizes = gp_llmc_sizes_of(gp_shards_llmc(f->shards));
     if (options->choose_head)
@@ -79,10 +74,38 @@ static gp_status open_llmc(gp_foreign *f, const gp_foreign_options *options) {
 static gp_status open_huggingface(gp_foreign *f, const gp_foreign_options *options) {
     f->format = "Hugging Face";
     GP_TRY(gp_config_json_read(&f->family, f->config, options));
-    gp_status status = f->family.family == GP_FAMILY_GPT2 ? gp_zoo_resolve_gpt2(&f->family.gpt2)
-                                                          : gp_zoo_resolve_bert(&f->family.bert);
-    if (status != GP_OK) return gp_error_within(status, "'%s'", f->config);
-    f->naming = f->family.family == GP_FAMILY_GPT2 ? gp_naming_gpt2(&f->family.gpt2) : gp_naming_bert(&f->family.bert);
+    GP_TRY(gp_error_within(gp_family_resolve(&f->family), "'%s'", f->config));
+    f->naming = gp_family_naming(&f->family);
+    return GP_OK;
+}
+
+static bool has_tensor(const void *user, const char *name) {
+    return gp_shards_find(user, name, NULL);
+}
+
+/* A ResNet under torchvision's names needs no configuration: its tensors say what it is. */
+static bool find_resnet(gp_foreign *f, const char *path) {
+    gp_shards *shards = NULL;
+    size_t classifier = 0;
+    if (gp_shards_open(&shards, path) != GP_OK) return false;
+    const char *name = gp_naming_find_resnet(has_tensor, shards);
+    if (!name || !gp_shards_find(shards, "fc.weight", &classifier)) {
+        gp_shards_close(shards);
+        return false;
+    }
+    gp_shape shape = gp_shards_type(shards, classifier).shape;
+    f->shards = shards;
+    f->format = "torchvision";
+    f->family.family = GP_FAMILY_RESNET;
+    f->family.resnet = (gp_resnet_options){.name = name, .classes = shape.rank > 0 ? shape.dims[0] : 0};
+    return true;
+}
+
+static gp_status open_resnet(gp_foreign *f, const gp_foreign_options *options) {
+    if (options->choose_head)
+        return gp_error(GP_INVALID, "%s is a %s: only a bert has heads to choose from", f->path, f->family.resnet.name);
+    GP_TRY(gp_family_resolve(&f->family));
+    f->naming = gp_family_naming(&f->family);
     return GP_OK;
 }
 
@@ -97,10 +120,11 @@ static gp_status open_path(gp_foreign *f, const char *path, const gp_foreign_opt
         return open_llmc(f, options);
     }
     if (!is_folder(path) && !is_file(path)) return gp_error(GP_INVALID, "%s: there is no such file or folder", path);
+    if (find_resnet(f, path)) return open_resnet(f, options);
     if (!is_file(f->config))
         return gp_error(GP_INVALID,
-                        "%s: there is no config.json: a folder of transformers with one, or a checkpoint of llm.c, is "
-                        "accepted",
+                        "%s: there is no config.json: a folder of transformers with one, a checkpoint of llm.c, or a "
+                        "ResNet under torchvision's names is accepted",
                         path);
     GP_TRY(open_huggingface(f, options));
     GP_TRY(check_weights(path));
@@ -166,7 +190,7 @@ size_t gp_foreign_new_count(const gp_foreign *f) {
 }
 
 const char *gp_foreign_new(const gp_foreign *f, size_t index) {
-    return gp_model_parameter(f->model, f->anew[index]).name;
+    return gp_model_tensor(f->model, f->anew[index]).name;
 }
 
 /* ---- writing ---- */
@@ -196,9 +220,9 @@ static gp_status fill_fresh(void *user, size_t offset, void *buffer, size_t byte
 static gp_status write_all(const gp_foreign *f, const char *path, gp_safetensors_entry *entries, gp_views *views,
                            fresh *made) {
     const gp_safetensors_pair metadata[] = {{"format", "gpipe"}, {"gpipe_version", gp_version()}};
-    size_t count = gp_model_parameters(f->model);
+    size_t count = gp_model_tensors(f->model);
     for (size_t p = 0; p < count; p++) {
-        gp_parameter_info info = gp_model_parameter(f->model, p);
+        gp_parameter_info info = gp_model_tensor(f->model, p);
         entries[p] = (gp_safetensors_entry){.name = info.name, .type = {GP_F32, info.shape}};
         entries[p].fill = gp_views_fill;
         entries[p].user = &views[p];
@@ -212,7 +236,7 @@ static gp_status write_all(const gp_foreign *f, const char *path, gp_safetensors
 }
 
 gp_status gp_foreign_write(const gp_foreign *f, const char *path) {
-    size_t count = gp_model_parameters(f->model);
+    size_t count = gp_model_tensors(f->model);
     gp_safetensors_entry *entries = gp_allocate_array(count, sizeof *entries);
     fresh *made = gp_allocate_array(count, sizeof *made);
     gp_status status = entries && made ? write_all(f, path, entries, f->views, made) : GP_OUT_OF_MEMORY;

@@ -7,6 +7,12 @@
 #include "base/status.h"
 #include "exchange/foreign.h"
 
+/* Where the sizes come from, for messages. */
+static const char *says(const gp_foreign *f) {
+    if (f->family.family == GP_FAMILY_RESNET) return f->family.resnet.name;
+    return f->config ? f->config : "its header";
+}
+
 /* A row of the table for one parameter. */
 typedef struct place {
     const gp_naming_row *row;
@@ -15,8 +21,7 @@ typedef struct place {
 
 static bool find_name(const gp_foreign *f, const char *foreign, int64_t block, size_t part, size_t *tensor,
                       char name[GP_FOREIGN_NAME]) {
-    return gp_shards_find(f->shards, gp_naming_format(foreign, f->prefixed ? f->naming.prefix : "", block, part, name),
-                          tensor);
+    return gp_shards_find(f->shards, gp_naming_format(&f->naming, foreign, f->prefixed, block, part, name), tensor);
 }
 
 /* The tensor of a part: by its name or by its older one. `name` becomes the first that was looked for. */
@@ -48,8 +53,7 @@ static gp_status check_shape(const gp_foreign *f, const gp_naming_row *row, size
                         gp_shards_name(f->shards, tensor), gp_type_format(type, one, sizeof one));
     if (gp_shape_equal(found, wanted)) return GP_OK;
     return gp_error(GP_INVALID, "%s: tensor %s is %s, but the sizes in %s ask for %s", f->path,
-                    gp_shards_name(f->shards, tensor), gp_type_format(type, one, sizeof one),
-                    f->config ? f->config : "its header",
+                    gp_shards_name(f->shards, tensor), gp_type_format(type, one, sizeof one), says(f),
                     gp_type_format((gp_type){type.dtype, wanted}, other, sizeof other));
 }
 
@@ -68,7 +72,7 @@ static gp_status add_view(gp_foreign *f, const place *at, size_t tensor, gp_shap
 }
 
 static gp_status match_parameter(gp_foreign *f, size_t parameter) {
-    gp_parameter_info info = gp_model_parameter(f->model, parameter);
+    gp_parameter_info info = gp_model_tensor(f->model, parameter);
     gp_views *views = &f->views[parameter];
     char name[GP_FOREIGN_NAME];
     place at = {.row = gp_naming_find(&f->naming, info.name, &at.block)};
@@ -80,10 +84,9 @@ static gp_status match_parameter(gp_foreign *f, size_t parameter) {
             GP_TRY(add_view(f, &at, tensor, info.shape, views));
             continue;
         }
-        bool of_head = (int64_t)info.layer > f->naming.blocks;
+        bool of_head = (int64_t)info.layer >= f->naming.first + f->naming.blocks;
         if (!(f->head_chosen && of_head))
-            return gp_error(GP_INVALID, "%s has no tensor %s, which the sizes in %s ask for", f->path, name,
-                            f->config ? f->config : "its header");
+            return gp_error(GP_INVALID, "%s has no tensor %s, which the sizes in %s ask for", f->path, name, says(f));
         f->anew[f->anew_count++] = parameter;
         return GP_OK;
     }
@@ -92,7 +95,7 @@ static gp_status match_parameter(gp_foreign *f, size_t parameter) {
 
 /* Whether the encoder's names have the prefix: looked up for the first parameter, the token embedding. */
 static gp_status find_prefix(gp_foreign *f) {
-    gp_parameter_info info = gp_model_parameter(f->model, 0);
+    gp_parameter_info info = gp_model_tensor(f->model, 0);
     char name[GP_FOREIGN_NAME], plain[GP_FOREIGN_NAME];
     size_t tensor;
     place at = {.row = gp_naming_find(&f->naming, info.name, &at.block)};
@@ -102,7 +105,7 @@ static gp_status find_prefix(gp_foreign *f) {
     f->prefixed = false;
     if (find_part(f, &at, 0, &tensor, plain)) return GP_OK;
     return gp_error(GP_INVALID, "%s has neither a tensor %s nor %s: it is no %s", f->path, name, plain,
-                    f->family.family == GP_FAMILY_GPT2 ? "gpt2" : "bert");
+                    gp_family_name(f->family.family));
 }
 
 static void list_unused(gp_foreign *f) {
@@ -113,7 +116,7 @@ static void list_unused(gp_foreign *f) {
 }
 
 gp_status gp_foreign_match(gp_foreign *f) {
-    size_t parameters = gp_model_parameters(f->model), tensors = gp_shards_count(f->shards);
+    size_t parameters = gp_model_tensors(f->model), tensors = gp_shards_count(f->shards);
     f->views = gp_allocate_array(parameters, sizeof *f->views);
     f->anew = gp_allocate_array(parameters, sizeof *f->anew);
     f->used = gp_allocate_array(tensors, sizeof *f->used);

@@ -1,4 +1,4 @@
-/* Names of parameters in other programs: Hugging Face's transformers (GPT-2, BERT) and llm.c. */
+/* Names of parameters in other programs: Hugging Face's transformers (GPT-2, BERT), torchvision (ResNets) and llm.c. */
 #include "exchange/naming.h"
 
 #include <stdio.h>
@@ -76,15 +76,82 @@ static const gp_naming_row llmc_rows[] = {
     {"+1.bias", "lnfb", GP_PLAIN, NULL},
 };
 
+/* A batch norm with its moving averages. */
+#define MOMENTS(own, foreign)                                                                                          \
+    PAIR(own, foreign, GP_PLAIN), {own "moving_mean", foreign "running_mean", GP_PLAIN, NULL}, {                       \
+        own "moving_variance", foreign "running_var", GP_PLAIN, NULL                                                   \
+    }
+/* A convolution without bias and the batch norm behind it. */
+#define CONVOLUTION(own, conv, norm) {own "conv.weight", conv ".weight", GP_PLAIN, NULL}, MOMENTS(own "norm.", norm ".")
+
+static const gp_naming_row resnet_rows[] = {
+    CONVOLUTION("0.", "conv1", "bn1"),
+    CONVOLUTION("*.branch0.", "layer*.conv1", "layer*.bn1"),
+    CONVOLUTION("*.branch1.", "layer*.conv2", "layer*.bn2"),
+    CONVOLUTION("*.branch2.", "layer*.conv3", "layer*.bn3"),
+    CONVOLUTION("*.shortcut.", "layer*.downsample.0", "layer*.downsample.1"),
+    PAIR("+1.", "fc.", GP_PLAIN),
+};
+
+enum { STAGES = 4 };
+
+typedef struct resnet {
+    const char *name;
+    int stages[STAGES + 1];
+    bool bottleneck;
+} resnet;
+
+static const resnet resnets[] = {{"resnet18", {2, 2, 2, 2}, false},
+                                 {"resnet34", {3, 4, 6, 3}, false},
+                                 {"resnet50", {3, 4, 6, 3}, true},
+                                 {"resnet101", {3, 4, 23, 3}, true},
+                                 {"resnet152", {3, 8, 36, 3}, true}};
+
 /* ---- families ---- */
 
 gp_naming gp_naming_gpt2(const gp_gpt2_options *options) {
-    return (gp_naming){
-        .prefix = "transformer.", .tables = {gpt2_rows}, .counts = {COUNT(gpt2_rows)}, .blocks = options->layers};
+    return (gp_naming){.prefix = "transformer.",
+                       .tables = {gpt2_rows},
+                       .counts = {COUNT(gpt2_rows)},
+                       .blocks = options->layers,
+                       .first = 1};
 }
 
 gp_naming gp_naming_llmc(const gp_gpt2_options *options) {
-    return (gp_naming){.prefix = "", .tables = {llmc_rows}, .counts = {COUNT(llmc_rows)}, .blocks = options->layers};
+    return (gp_naming){
+        .prefix = "", .tables = {llmc_rows}, .counts = {COUNT(llmc_rows)}, .blocks = options->layers, .first = 1};
+}
+
+/* The layers before the blocks are the first convolution and a pool. */
+gp_naming gp_naming_resnet(const char *name) {
+    gp_naming naming = {.prefix = "", .tables = {resnet_rows}, .counts = {COUNT(resnet_rows)}, .first = 2};
+    for (size_t i = 0; i < COUNT(resnets); i++) {
+        if (strcmp(resnets[i].name, name) != 0) continue;
+        naming.stages = resnets[i].stages;
+        for (int stage = 0; stage < STAGES; stage++)
+            naming.blocks += resnets[i].stages[stage];
+    }
+    return naming;
+}
+
+/* The last block of every stage is there, and none behind it. */
+static bool has_stages(const resnet *of, bool (*has)(const void *user, const char *name), const void *user) {
+    char name[64];
+    for (int stage = 0; stage < STAGES; stage++) {
+        snprintf(name, sizeof name, "layer%d.%d.conv1.weight", stage + 1, of->stages[stage] - 1);
+        if (!has(user, name)) return false;
+        snprintf(name, sizeof name, "layer%d.%d.conv1.weight", stage + 1, of->stages[stage]);
+        if (has(user, name)) return false;
+    }
+    return has(user, "layer1.0.conv3.weight") == of->bottleneck;
+}
+
+const char *gp_naming_find_resnet(bool (*has)(const void *user, const char *name), const void *user) {
+    if (!has(user, "conv1.weight") || !has(user, "fc.weight")) return NULL;
+    for (size_t i = 0; i < COUNT(resnets); i++) {
+        if (has_stages(&resnets[i], has, user)) return resnets[i].name;
+    }
+    return NULL;
 }
 
 static void add_table(gp_naming *naming, size_t place, const gp_naming_row *table, size_t count) {
@@ -93,7 +160,7 @@ static void add_table(gp_naming *naming, size_t place, const gp_naming_row *tabl
 }
 
 gp_naming gp_naming_bert(const gp_bert_options *options) {
-    gp_naming naming = {.prefix = "bert.", .blocks = options->layers};
+    gp_naming naming = {.prefix = "bert.", .blocks = options->layers, .first = 1};
     add_table(&naming, 0, bert_rows, COUNT(bert_rows));
     if (options->head == GP_BERT_MASKED) {
         add_table(&naming, 1, masked_rows, COUNT(masked_rows));
@@ -120,13 +187,14 @@ const gp_naming_row *gp_naming_find(const gp_naming *naming, const char *own, in
     int64_t layer = 0;
     const char *rest = split_name(own, &layer);
     if (!rest) return NULL;
-    *block = layer >= 1 && layer <= naming->blocks ? layer - 1 : -1;
+    int64_t behind = naming->first + naming->blocks;
+    *block = layer >= naming->first && layer < behind ? layer - naming->first : -1;
     if (layer == 0) {
         snprintf(wanted, sizeof wanted, "0.%s", rest);
     } else if (*block >= 0) {
         snprintf(wanted, sizeof wanted, "*.%s", rest);
     } else {
-        snprintf(wanted, sizeof wanted, "+%lld.%s", (long long)(layer - naming->blocks), rest);
+        snprintf(wanted, sizeof wanted, "+%lld.%s", (long long)(layer - behind + 1), rest);
     }
     for (size_t t = 0; t < GP_MOST_TABLES; t++) {
         for (size_t i = 0; i < naming->counts[t]; i++) {
@@ -140,15 +208,23 @@ size_t gp_naming_parts(const gp_naming_row *row) {
     return row->arrangement == GP_SPLIT ? 3 : 1;
 }
 
-char *gp_naming_format(const char *foreign, const char *prefix, int64_t block, size_t part,
+/* "3", or "1.0" where blocks come in stages. */
+static size_t format_block(const gp_naming *naming, int64_t block, char *text, size_t size) {
+    int stage = 0;
+    if (!naming->stages) return (size_t)snprintf(text, size, "%lld", (long long)block);
+    while (naming->stages[stage + 1] && block >= naming->stages[stage])
+        block -= naming->stages[stage++];
+    return (size_t)snprintf(text, size, "%d.%lld", stage + 1, (long long)block);
+}
+
+char *gp_naming_format(const gp_naming *naming, const char *foreign, bool prefixed, int64_t block, size_t part,
                        char name[GP_FOREIGN_NAME]) {
     static const char *const parts[] = {"query", "key", "value"};
-    size_t at = 0;
     bool absolute = *foreign == '=';
-    at += (size_t)snprintf(name, GP_FOREIGN_NAME, "%s", absolute ? "" : prefix);
+    size_t at = (size_t)snprintf(name, GP_FOREIGN_NAME, "%s", prefixed && !absolute ? naming->prefix : "");
     for (const char *c = foreign + absolute; *c && at + 24 < GP_FOREIGN_NAME; c++) {
         if (*c == '*') {
-            at += (size_t)snprintf(name + at, GP_FOREIGN_NAME - at, "%lld", (long long)block);
+            at += format_block(naming, block, name + at, GP_FOREIGN_NAME - at);
         } else if (*c == '?') {
             at += (size_t)snprintf(name + at, GP_FOREIGN_NAME - at, "%s", parts[part]);
         } else {
@@ -165,7 +241,8 @@ static bool ends_in(const char *text, const char *end) {
 }
 
 bool gp_naming_ignores(const char *name, bool tied) {
-    static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", "embeddings.position_ids"};
+    static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", "embeddings.position_ids",
+                                          ".num_batches_tracked"};
     static const char *const copies[] = {"lm_head.weight", "cls.predictions.decoder.weight",
                                          "cls.predictions.decoder.bias"};
     for (size_t i = 0; i < COUNT(buffers); i++) {

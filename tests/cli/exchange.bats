@@ -131,7 +131,7 @@ train: {steps: 1, batch: 2, out: own}
 YAML
     gpipe train own.yaml --set 'model.layers=[{embedding: {width: 4}}, {linear: {features: 24}}]'
     ended 0
-    refused 2 "only gpt2 and bert of the zoo have a form" export own --out hf3
+    refused 2 "only gpt2, bert and the ResNets of the zoo have a form" export own --out hf3
     [ ! -e hf3 ] || fail "a folder was left"
 }
 
