@@ -156,6 +156,77 @@ def check_bert(checks):
     checks.compare("BERT-base, masked", checks.imported(folder), inputs, forward(base, inputs))
 
 
+class ResNet(torch.nn.Module):
+    """As torchvision has it: the same names, so its weights are these."""
+
+    class Block(torch.nn.Module):
+        def __init__(self, before, width, stride, bottleneck):
+            super().__init__()
+            sizes = [(before, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1)] if bottleneck else [
+                (before, width, 3, stride), (width, width, 3, 1)]
+            self.count = len(sizes)
+            for i, (inputs, outputs, kernel, step) in enumerate(sizes, 1):
+                setattr(self, f"conv{i}", torch.nn.Conv2d(inputs, outputs, kernel, step, kernel // 2, bias=False))
+                setattr(self, f"bn{i}", torch.nn.BatchNorm2d(outputs))
+            after = sizes[-1][1]
+            self.downsample = None
+            if stride != 1 or before != after:
+                self.downsample = torch.nn.Sequential(torch.nn.Conv2d(before, after, 1, stride, bias=False),
+                                                      torch.nn.BatchNorm2d(after))
+
+        def forward(self, x):
+            y = x
+            for i in range(1, self.count + 1):
+                y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
+                y = y if i == self.count else torch.relu(y)
+            return torch.relu(y + (self.downsample(x) if self.downsample else x))
+
+    def __init__(self, blocks, bottleneck, classes):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(64)
+        before = 64
+        for stage, count in enumerate(blocks):
+            layers = []
+            for i in range(count):
+                layers.append(self.Block(before, 64 << stage, 2 if stage and i == 0 else 1, bottleneck))
+                before = (64 << stage) * (4 if bottleneck else 1)
+            setattr(self, f"layer{stage + 1}", torch.nn.Sequential(*layers))
+        self.fc = torch.nn.Linear(before, classes)
+
+    def forward(self, x):
+        x = torch.nn.functional.max_pool2d(torch.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        for stage in range(1, 5):
+            x = getattr(self, f"layer{stage}")(x)
+        return self.fc(x.mean((2, 3)))
+
+
+def check_resnet(checks):
+    for name, blocks, bottleneck in (("resnet18", (2, 2, 2, 2), False), ("resnet50", (3, 4, 6, 3), True)):
+        model = ResNet(blocks, bottleneck, 10)
+        with torch.no_grad():  # moving averages and norms as after some training
+            for _, module in model.named_modules():
+                if isinstance(module, torch.nn.BatchNorm2d):
+                    module.running_mean.normal_(std=0.1)
+                    module.running_var.uniform_(0.5, 1.5)
+                    module.weight.uniform_(0.5, 1.5)
+                    module.bias.normal_(std=0.1)
+        model.eval()
+        file = checks.path(f"{name}.safetensors")
+        save_file({key: tensor.contiguous() for key, tensor in model.state_dict().items()}, str(file))
+        run = checks.imported(file)
+        images = torch.randn(2, 224, 224, 3)
+        with torch.no_grad():
+            expected = model(images.permute(0, 3, 1, 2))
+        checks.compare(f"{name} under torchvision's names", run, {"inputs": images}, expected)
+        exported = checks.there_and_back(name, run)
+        again = ResNet(blocks, bottleneck, 10)
+        again.load_state_dict(load_file(str(exported / "model.safetensors")))
+        ours, theirs = again.state_dict(), model.state_dict()
+        claim(f"{name}: PyTorch reads gpipe's export, every tensor the same",
+              all(torch.equal(ours[key], theirs[key]) for key in theirs))
+
+
 def check_trained(checks):
     """What gpipe trained itself."""
     corpus, config = checks.path("corpus.txt"), checks.path("run.yaml")
@@ -209,6 +280,7 @@ def main():
         checks = Checks(options.gpipe, folder)
         check_gpt2(checks)
         check_bert(checks)
+        check_resnet(checks)
         check_trained(checks)
         if options.minilm:
             check_minilm(checks, options.minilm)
