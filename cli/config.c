@@ -378,6 +378,7 @@ static gp_status finish(cli_config *config, const char *path, const cli_config_o
     if (status == GP_OK) status = check_required(config);
     if (status == GP_OK) status = check_masked(config);
     if (status == GP_OK) status = cli_config_check_images(config);
+    if (status == GP_OK) status = cli_config_check_examples(config);
     if (status == GP_OK) status = check_optimizer(config);
     if (status == GP_OK) default_tokenizer(config);
     if (status == GP_OK) fill_grid(config, options->ranks);

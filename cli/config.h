@@ -55,6 +55,7 @@ typedef struct cli_settings {
         cli_share validation;
         double masked;
         const char *images, *labels, *validation_labels;
+        const char *examples, *text_field, *pair_field, *label_field;
         int format, corrupt;
         cli_numbers mean, deviation;
         int64_t resize, window, most_pixels, threads;
@@ -168,6 +169,14 @@ gp_status cli_config_images(const cli_config *config, gp_type sample, const gp_c
                             gp_dataset **dataset);
 /* Whether samples have two labels with a weight each (data.augment.mixup). */
 bool cli_config_mixes(const cli_config *config);
+/* data.examples: that no other data is meant. */
+gp_status cli_config_check_examples(const cli_config *config);
+/* Whether the model takes the tokens of an example alone, without types and mask. */
+bool cli_config_is_plain(const cli_config *config);
+/* The labelled texts of a run. `classes`: the list of a run, or NULL. Errors name the key. The caller destroys the data
+ * set, then the tokenizer. */
+gp_status cli_config_examples(const cli_config *config, const gp_tokenizer *tokenizer, const gp_classes *classes,
+                              gp_dataset **dataset);
 /* Whether the model's number of classes is to be the data's. */
 bool cli_config_needs_classes(const cli_config *config);
 /* Settles the number of classes (the model's, at least the data's) and writes it into the settings. */

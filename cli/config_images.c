@@ -29,10 +29,11 @@ gp_status cli_config_check_images(const cli_config *config) {
         if (cli_config_node(config, image_keys[i]))
             return cli_config_error(config, image_keys[i], "%s is for data.images, which is not given", image_keys[i]);
     }
-    if (!s->data.images && s->data.validation.path)
-        return cli_config_error(config, "data.validation",
-                                "data.validation is a path, which only data.images takes: a share of at least 0 and "
-                                "less than 1 is accepted here");
+    if (!s->data.images && !s->data.examples && s->data.validation.path)
+        return cli_config_error(
+            config, "data.validation",
+            "data.validation is a path, which only data.images and data.examples take: a share of at least 0 and "
+            "less than 1 is accepted here");
     return GP_OK;
 }
 
@@ -120,7 +121,8 @@ bool cli_config_mixes(const cli_config *config) {
 
 static int64_t *model_classes(cli_config *config) {
     if (config->custom) return &config->settings.model.input_classes;
-    return config->use & CLI_USE_IMAGES ? &config->settings.model.classes : NULL;
+    bool classifies = config->use == CLI_USE_BERT && config->settings.model.head == GP_BERT_CLASSIFY;
+    return classifies || config->use & CLI_USE_IMAGES ? &config->settings.model.classes : NULL;
 }
 
 bool cli_config_needs_classes(const cli_config *config) {
@@ -136,7 +138,7 @@ gp_status cli_config_classes(cli_config *config, const gp_dataset *dataset) {
     if (*classes == 0) *classes = count;
     if (*classes < count)
         return cli_config_error(config, path,
-                                "%s is %lld, but the images have %lld classes: that many or more are "
+                                "%s is %lld, but the data has %lld classes: that many or more are "
                                 "accepted",
                                 path, (long long)*classes, (long long)count);
     return GP_OK;

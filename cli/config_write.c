@@ -141,9 +141,9 @@ static bool is_unset(const cli_key *key, const void *field) {
 
 /* Whether the value depends on the folder in which the program was started. */
 static bool is_path(const cli_config *config, const cli_key *key, const void *field) {
-    static const char *const data[] = {"data.text",      "data.tokens", "data.validation_tokens",
-                                       "data.images",    "data.labels", "data.validation_labels",
-                                       "train.init_from"};
+    static const char *const data[] = {
+        "data.text",   "data.examples",          "data.tokens",    "data.validation_tokens", "data.images",
+        "data.labels", "data.validation_labels", "train.init_from"};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
         if (strcmp(key->path, data[i]) == 0) return true;
     }

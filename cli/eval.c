@@ -88,7 +88,8 @@ static int run(const cli_arguments *arguments) {
 static const cli_option options[] = {
     {"split", 0, "train|validation", CLI_WORDS, "which part of the data (default: validation)"},
     {"data", 0, "PATH", CLI_FILE,
-     "another text, or pattern of texts, or token files (*.bin), or other images; without --split all of it is used"},
+     "another text, or pattern of texts, or token files (*.bin), or other images or examples; without --split all of "
+     "it is used"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
     {"confusion", 0, NULL, CLI_NO_VALUE, "of a classifier: how often each class was taken for which"},
     CLI_OPTION_SET,

@@ -90,7 +90,7 @@ static bool gives_logits(const cli_config *config) {
 
 /* The outputs of the one sample that a text is, in words. */
 static gp_status print_words(prediction *p, const cli_session *session, bool json) {
-    cli_words words = {.tokenizer = session->tokenizer, .classes = NULL};
+    cli_words words = {.tokenizer = session->tokenizer, .classes = session->classes};
     if (!gives_logits(&session->config))
         return gp_error(GP_INVALID, "this model gives features, not words: --out FILE is needed");
     gp_status status = gp_tensor_create(&p->outputs, with_samples(p->output, 1));

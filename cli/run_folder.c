@@ -143,15 +143,16 @@ gp_status cli_run_folder_write_config(const char *folder, const cli_config *conf
     return status;
 }
 
-/* What the numbers of the data mean: the tokenizer, or the list of classes. */
+/* What the numbers of the data mean: the tokenizer, the list of classes. */
 static gp_status write_names(const char *path, const gp_dataset *dataset) {
     char file[4096];
     const gp_tokenizer *tokenizer = gp_dataset_tokenizer(dataset);
     const gp_classes *classes = gp_dataset_classes(dataset);
-    int length = snprintf(file, sizeof file, "%s/%s.json", path, tokenizer ? "tokenizer" : "classes");
+    int length = snprintf(file, sizeof file, "%s/tokenizer.json", path);
     if (length < 0 || (size_t)length >= sizeof file) return gp_error(GP_INVALID, "the path %s is too long", path);
-    if (tokenizer) return gp_tokenizer_save(tokenizer, file);
-    return classes ? gp_classes_save(classes, file) : GP_OK;
+    gp_status status = tokenizer ? gp_tokenizer_save(tokenizer, file) : GP_OK;
+    snprintf(file, sizeof file, "%s/classes.json", path);
+    return status == GP_OK && classes ? gp_classes_save(classes, file) : status;
 }
 
 static gp_status open_log(const char *path, const char *mode, FILE **log) {

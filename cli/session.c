@@ -34,11 +34,11 @@ static bool needs_data(const cli_session *session, cli_data_use use) {
 /* How many different tokens there are; 0: not known. */
 static int64_t known_tokens(const cli_session *session) {
     const gp_tokenizer *tokenizer = session->tokenizer;
-    bool masked = session->config.settings.data.masked > 0;
-    if (session->dataset && gp_dataset_tokenizer(session->dataset)) tokenizer = gp_dataset_tokenizer(session->dataset);
-    if (tokenizer && masked) return gp_tokenizer_special(tokenizer).vocabulary;
-    if (tokenizer) return gp_tokenizer_vocabulary(tokenizer);
-    return session->dataset ? gp_dataset_vocabulary(session->dataset) : 0;
+    const cli_settings *s = &session->config.settings;
+    bool special = s->data.masked > 0 || (s->data.examples && !cli_config_is_plain(&session->config));
+    if (session->dataset) return gp_dataset_vocabulary(session->dataset);
+    if (tokenizer && special) return gp_tokenizer_special(tokenizer).vocabulary;
+    return tokenizer ? gp_tokenizer_vocabulary(tokenizer) : 0;
 }
 
 static gp_status open_images(cli_session *session, cli_data_use use) {
@@ -52,9 +52,17 @@ static gp_status open_images(cli_session *session, cli_data_use use) {
     return status == GP_OK ? cli_config_classes(&session->config, session->dataset) : status;
 }
 
+static gp_status open_examples(cli_session *session, cli_data_use use) {
+    bool for_classes = use == CLI_DATA_FOR_VOCABULARY && cli_config_needs_classes(&session->config);
+    if (use != CLI_DATA_NEEDED && !for_classes) return GP_OK;
+    gp_status status = cli_config_examples(&session->config, session->tokenizer, session->classes, &session->dataset);
+    return status == GP_OK ? cli_config_classes(&session->config, session->dataset) : status;
+}
+
 static gp_status open_data(cli_session *session, cli_data_use use) {
     if (session->config.settings.data.random) return GP_OK; /* it is made for the model, later */
     if (session->config.settings.data.images) return open_images(session, use);
+    if (session->config.settings.data.examples) return open_examples(session, use);
     if (!needs_data(session, use)) return GP_OK;
     return cli_config_data(&session->config, session->tokenizer, &session->dataset);
 }
@@ -124,13 +132,17 @@ static bool names_tokens(const char *path) {
     return length > 4 && strcmp(path + length - 4, ".bin") == 0;
 }
 
-/* Whether a run, whose configuration is read for that, learned from images. */
-static bool is_of_images(const char *path) {
+/* The key of the data that a run, whose configuration is read for that, learned from. */
+static const char *data_key(const char *config_path, const char *data_path) {
     cli_config config;
     cli_config_options options = {.any_schedule = true};
-    bool images = cli_config_load(&config, path, &options) == GP_OK && config.settings.data.images;
+    const char *key = names_tokens(data_path) ? "data.tokens" : "data.text";
+    if (cli_config_load(&config, config_path, &options) == GP_OK) {
+        if (config.settings.data.images) key = "data.images";
+        if (config.settings.data.examples) key = "data.examples";
+    }
     cli_config_free(&config);
-    return images;
+    return key;
 }
 
 /* --data takes the place of all data of the run. */
@@ -138,6 +150,8 @@ static void use_data(cli_settings *settings, const char *path) {
     if (settings->data.images) {
         settings->data.labels = NULL;
         settings->data.format = GP_IMAGES_AUTO;
+    } else if (settings->data.examples) {
+        settings->data.validation.path = NULL;
     } else if (names_tokens(path)) {
         settings->data.text = NULL;
     } else {
@@ -185,7 +199,7 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
     cli_config_options options = {.sets = arguments->sets,
                                   .set_count = arguments->set_count,
                                   .option = "--data",
-                                  .key = names_tokens(data_path) ? "data.tokens" : "data.text",
+                                  .key = "data.text",
                                   .text = data_path,
                                   .any_schedule = true};
     const char *config = cli_arena_format(&arena, "%s/config.yaml", folder);
@@ -196,7 +210,7 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
     const char *split = cli_given_value(arguments, "split");
     session->only_validation =
         arguments->command == &cli_eval && !data_path && (!split || strcmp(split, "validation") == 0);
-    if (status == GP_OK && data_path && is_of_images(config)) options.key = "data.images";
+    if (status == GP_OK && data_path) options.key = data_key(config, data_path);
     if (status == GP_OK) status = cli_config_load(&session->config, config, &options);
     if (status == GP_OK && data_path) use_data(&session->config.settings, data_path);
     if (status == GP_OK && all_of_it) session->config.settings.data.validation = (cli_share){0};
@@ -209,7 +223,8 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
         status = gp_error(GP_INVALID,
                           "%s has no tokenizer.json to encode a text with: token files (*.bin) are accepted", folder);
     if (status == GP_OK && has_tokenizer) status = gp_tokenizer_load(&session->tokenizer, tokenizer);
-    if (status == GP_OK && session->config.settings.data.images) status = load_classes(session, folder);
+    const cli_settings *s = &session->config.settings;
+    if (status == GP_OK && (s->data.images || s->data.examples)) status = load_classes(session, folder);
     if (status == GP_OK) status = open_rest(session, data);
     cli_arena_free(&arena);
     return join(session, status);

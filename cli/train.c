@@ -53,9 +53,10 @@ static void describe_data(const cli_session *session) {
         return;
     }
     cli_message(GP_LOG_INFO, "data: %s, %lld %s for training, %lld for validation, %s %lld",
-                s->data.images ? s->data.images
-                : s->data.text ? s->data.text
-                               : s->data.tokens,
+                s->data.images     ? s->data.images
+                : s->data.examples ? s->data.examples
+                : s->data.text     ? s->data.text
+                                   : s->data.tokens,
                 (long long)gp_dataset_count(session->dataset, GP_SPLIT_TRAIN), gp_dataset_unit(session->dataset),
                 (long long)gp_dataset_count(session->dataset, GP_SPLIT_VALIDATION), classes ? "classes" : "vocabulary",
                 classes ? (long long)gp_classes_count(classes) : (long long)gp_dataset_vocabulary(session->dataset));

@@ -74,3 +74,90 @@ YAML
     gpipe train bert.yaml
     refused 2 "does not generate text" sample bert
 }
+
+# 40 texts of two classes that their first letter tells, a column each.
+make_examples() {
+    for i in $(seq 1 20); do
+        printf 'aa%d\tgood\nzz%d\tbad\n' "$i" "$i"
+    done >examples.tsv
+    cat >classify.yaml <<'YAML'
+model: {name: bert, layers: 1, heads: 2, width: 16, context: 12, head: classify}
+data: {examples: examples.tsv, tokenizer: byte, validation: 0.2}
+pipeline: {partitions: 2, micro_batches: 2, balance: parameters}
+optimizer: {lr: 0.01}
+train: {batch: 8, steps: 30, out: classify}
+YAML
+}
+
+@test "classes of labelled texts are learned" {
+    make_examples
+    gpipe train classify.yaml
+    ended 0
+    says "32 examples for training, 8 for validation, classes 2"
+    says "accuracy 100.00%"
+    grep -q "classes: 2" classify/config.yaml || fail "the number of classes is not recorded"
+    grep -q '"bad"' classify/classes.json || fail "the classes are not kept"
+    gpipe train classify.yaml --set pipeline.partitions=1 --out other
+    ended 0
+    gpipe inspect --diff classify other
+    ended 0
+    gpipe eval classify --json
+    ended 0
+    says '"accuracy": 1.0'
+    says '"examples": 8'
+    gpipe predict classify --text "zz99"
+    ended 0
+    [ "$(head -1 <<<"$stdout" | awk '{print $2}')" = bad ] || fail "another class than bad"
+    gpipe predict classify --text "aa" --json
+    ended 0
+    says '"text": "good"'
+    printf '{"text": "aa77", "label": "good"}\n{"text": "zz77", "label": "good"}\n' >other.jsonl
+    gpipe eval classify --data other.jsonl
+    ended 0
+    says "accuracy 50.00%"
+    says "over 2 examples"
+    printf '{"text": "aa77", "label": "ugly"}\n' >unknown.jsonl
+    refused 2 "'unknown.jsonl', line 1: its label 'ugly' is not among the classes: bad, good" eval classify --data unknown.jsonl
+}
+
+@test "an encoder with a head of its own is tuned" {
+    make_bert
+    make_examples
+    gpipe train bert.yaml --set data.tokenizer=byte
+    ended 0
+    gpipe export bert --out hf
+    gpipe import hf --head classify --classes 2 --out start
+    ended 0
+    says "parameters that the files lack start anew: layers.3.weight"
+    gpipe train start/config.yaml --set data.examples=examples.tsv --set data.tokenizer=byte --set data.validation=0.2 \
+        --set train.steps=2 --set train.batch=4 --out tuned
+    ended 0
+    gpipe export tuned --out out
+    ended 0
+    grep -q BertForSequenceClassification out/config.json || fail "another architecture"
+    gpipe inspect out
+    says "classifier.weight"
+}
+
+@test "examples that cannot serve, and models that cannot take them" {
+    make_examples
+    make_bert
+    refused 2 "data.examples=none.tsv: data: 'none.tsv' could not be opened" train classify.yaml --set data.examples=none.tsv
+    refused 2 "data.examples needs data.tokenizer" train classify.yaml --set data.tokenizer=
+    refused 2 "data.masked is for data.text" train classify.yaml --set model.head=masked
+    refused 2 "data.examples is for bert with model.head: classify" train classify.yaml --set model.head=hidden
+    refused 2 "data.examples is for bert with model.head: classify" train run.yaml --set data.text= \
+        --set data.examples=examples.tsv --set data.tokenizer=byte
+    refused 2 "data.examples and data.text are both given" train classify.yaml --set data.text=corpus.txt
+    refused 2 "data.label_field is for data.examples, which is not given" train bert.yaml --set data.label_field=x
+    refused 2 "model.classes is \"1\"; accepted: an integer from 2" train classify.yaml --set model.classes=1
+    printf 'a\t1\nb\t2\nc\t3\n' >three.tsv
+    refused 2 "model.classes is 2, but the data has 3 classes" \
+        train classify.yaml --set data.examples=three.tsv --set model.classes=2 --set data.validation=0
+    refused 2 "model.head next_sentence has two classes, the examples have 3" \
+        train classify.yaml --set data.examples=three.tsv --set model.head=next_sentence --set data.validation=0
+    gpipe train classify.yaml
+    refused 2 "either --inputs FILE" predict classify
+    refused 2 "either --inputs FILE" predict classify --text x --inputs y
+    refused 2 "--text has 11 tokens: 1 to 10 are accepted" predict classify --text 12345678901
+}

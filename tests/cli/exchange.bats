@@ -137,7 +137,7 @@ YAML
 
 @test "samples that do not fit the model" {
     trained
-    refused 2 "predict: --inputs FILE is missing" predict out --out y
+    refused 2 "predict: either --inputs FILE" predict out --out y
     refused 2 "predict: --out FILE is missing" predict out --inputs x
     gpipe gradients run.yaml --out samples.safetensors --set model.context=8
     refused 2 "samples.safetensors: tensor inputs is i32[4,8]; accepted: samples of i32[16]" \
