@@ -111,9 +111,15 @@ gp_status cli_run_folder_prepare(const char *path, bool force, bool *made) {
 
 /* ---- describing the run ---- */
 
+/* A pipe is refused: opening it would wait for ever. */
 static FILE *open_in(const char *folder, const char *name, const char *mode) {
     char path[4096];
+    struct stat information;
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (stat(path, &information) == 0 && !S_ISREG(information.st_mode)) {
+        gp_error(GP_IO, "%s is not a regular file: one is needed, or none to begin with", path);
+        return NULL;
+    }
     FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, mode) : NULL;
     if (!file) gp_error(GP_IO, "%s/%s could not be written: %s", folder, name, strerror(errno));
     return file;

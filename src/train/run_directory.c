@@ -3,11 +3,14 @@
 #include "train/run_directory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -53,6 +56,26 @@ static gp_status keep_lines(gp_run_directory *directory, int64_t step) {
     return done ? GP_OK : metrics_error(directory);
 }
 
+/* Held until the file is closed, however the process ends. A file system without locks has none. */
+static gp_status check_metrics(int descriptor, const char *path) {
+    struct stat information;
+    if (fstat(descriptor, &information) != 0 || !S_ISREG(information.st_mode))
+        return gp_error(GP_INVALID, "'%s' is not a regular file: one is needed, or none to begin with", path);
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return gp_error(GP_INVALID, "another process is training in this run directory: it holds '%s'", path);
+    return GP_OK;
+}
+
+static gp_status open_metrics(gp_run_directory *directory, const char *path) {
+    /* Without blocking: a pipe would wait for ever. */
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (descriptor < 0) return metrics_error(directory);
+    gp_status status = check_metrics(descriptor, path);
+    if (status == GP_OK && !(directory->metrics = fdopen(descriptor, "r+"))) status = metrics_error(directory);
+    if (!directory->metrics) close(descriptor);
+    return status;
+}
+
 gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, int64_t step) {
     gp_run_directory *made = gp_allocate(sizeof *made);
     char *metrics = gp_format_text("%s/metrics.jsonl", path);
@@ -62,9 +85,8 @@ gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, 
     made->last = -1;
     made->path = gp_copy_text(path);
     if (!made->path) goto failed;
-    made->metrics = fopen(metrics, "r+");
-    if (!made->metrics) made->metrics = fopen(metrics, "w+");
-    status = made->metrics ? keep_lines(made, step) : metrics_error(made);
+    status = open_metrics(made, metrics);
+    if (status == GP_OK) status = keep_lines(made, step);
     if (status != GP_OK) goto failed;
     gp_free(metrics);
     *directory = made;

@@ -7,7 +7,8 @@
 typedef struct gp_run_directory gp_run_directory;
 
 /* `path` exists. metrics.jsonl keeps its lines up to step `step`: what a run that was killed wrote behind its last
- * checkpoint goes. Errors: GP_INVALID or GP_IO with the file's name. */
+ * checkpoint goes. It is locked until closed: a second process is refused. Errors: GP_INVALID or GP_IO with the file's
+ * name. */
 gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, int64_t step);
 void gp_run_directory_close(gp_run_directory *directory); /* accepts NULL */
 

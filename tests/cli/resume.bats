@@ -151,3 +151,25 @@ steps_of() {
     ended 0
     [ ! -e out/.config.yaml.new ]
 }
+
+@test "one process trains in a run directory; another is refused at once" {
+    gpipe train run.yaml -q
+    ended 0
+    exec 8<>out/metrics.jsonl
+    flock -n 8
+    refused 2 "another process is training in this run directory" train --resume out --set train.steps=5
+    exec 8>&-
+    gpipe train --resume out --set train.steps=5
+    ended 0
+}
+
+@test "a pipe in the place of the metrics or the log is refused instead of waited for" {
+    gpipe train run.yaml -q
+    ended 0
+    mv out/metrics.jsonl out/log.txt .
+    mkfifo out/log.txt
+    refused 1 "log.txt is not a regular file" train --resume out --set train.steps=5
+    rm out/log.txt
+    mkfifo out/metrics.jsonl
+    refused 2 "metrics.jsonl' is not a regular file" train --resume out --set train.steps=5
+}
