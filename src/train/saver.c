@@ -29,6 +29,17 @@ struct gp_saver {
     int64_t best;   /* what the link `best` stands for; -1: there is none */
 };
 
+/* Of this run, up to where it stands; -1: none. */
+static int64_t newest_of(const char *checkpoints, int64_t step) {
+    int64_t *steps, newest = -1;
+    size_t count;
+    if (gp_catalog_list(checkpoints, &steps, &count) != GP_OK) return -1;
+    for (size_t i = 0; i < count && newest < 0; i++)
+        if (steps[i] <= step) newest = steps[i];
+    gp_free(steps);
+    return newest;
+}
+
 gp_status gp_saver_create(gp_saver **saver, gp_trainer *trainer, const gp_saver_options *options) {
     size_t count;
     const gp_files_tensor *tensors = gp_engine_kept(trainer->engine, &count);
@@ -37,10 +48,10 @@ gp_status gp_saver_create(gp_saver **saver, gp_trainer *trainer, const gp_saver_
     if (!made) return GP_OUT_OF_MEMORY;
     made->trainer = trainer;
     made->options = *options;
-    made->newest = -1;
     made->best = options->best ? trainer->best_step : -1;
     made->checkpoints = gp_copy_text(options->checkpoints);
     gp_status status = made->checkpoints ? gp_folder_make(made->checkpoints) : GP_OUT_OF_MEMORY;
+    if (status == GP_OK) made->newest = newest_of(made->checkpoints, trainer->step);
     if (status == GP_OK) status = gp_files_create(&made->files, tensors, count, options->shard_bytes);
     if (status != GP_OK) {
         gp_saver_destroy(made);

@@ -74,11 +74,13 @@ int mkdir(const char *path, mode_t mode) {
 
 enum { STEPS = 4 };
 
-static atomic_int warnings;
+static atomic_int warnings, warnings_of_step_4;
 
 static void count_warnings(void *user, gp_log_level level, const char *message) {
     (void)user;
-    if (level == GP_LOG_WARNING && strstr(message, "NOT written")) atomic_fetch_add(&warnings, 1);
+    if (level != GP_LOG_WARNING || !strstr(message, "NOT written")) return;
+    atomic_fetch_add(&warnings, 1);
+    if (strstr(message, "the newest is step-4")) atomic_fetch_add(&warnings_of_step_4, 1);
 }
 
 static gp_status train(const gp_dataset *dataset, const gp_model *model, const char *out, bool resume) {
@@ -165,8 +167,37 @@ static void no_fault_loses_anything(void **state) {
     gp_dataset_destroy(dataset);
 }
 
+static void a_resumed_run_knows_what_is_there(void **state) {
+    gp_dataset *dataset = run_dataset(*state);
+    gp_model *model = run_model(dataset);
+    char *out = run_folder(*state, "resumed");
+    gp_optimizer_options adamw = {.lr = 0.01};
+    gp_run_options options = run_options(out, STEPS + 2);
+    options.checkpoint_every = 1;
+    ok(train(dataset, model, out, false));
+    gp_trainer *trainer = run_trainer(model, 2, &adamw);
+    ok(gp_trainer_resume(trainer, out));
+    fault.kind = CALL_PWRITE;
+    fault.number = ENOSPC;
+    fault.at = 1;
+    fault.for_ever = true;
+    atomic_store(&fault.calls, 0);
+    gp_log_set(count_warnings, NULL, GP_LOG_WARNING);
+    atomic_store(&fault.armed, true);
+    gp_status status = gp_trainer_run(trainer, dataset, &options, NULL);
+    atomic_store(&fault.armed, false);
+    gp_log_set(NULL, NULL, GP_LOG_ERROR);
+    assert_int_equal(status, GP_IO);
+    assert_true(atomic_load(&warnings_of_step_4) > 0);
+    gp_trainer_destroy(trainer);
+    free(out);
+    gp_model_destroy(model);
+    gp_dataset_destroy(dataset);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_resumed_run_knows_what_is_there, temporary_create, run_clean),
         cmocka_unit_test_setup_teardown(no_fault_loses_anything, temporary_create, run_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
