@@ -109,6 +109,14 @@ static gp_status open_resnet(gp_foreign *f, const gp_foreign_options *options) {
     return GP_OK;
 }
 
+/* Before a model is built that large: a block has at least a tensor. */
+static gp_status check_blocks(const gp_foreign *f) {
+    size_t tensors = gp_shards_count(f->shards);
+    if (f->naming.blocks <= (int64_t)tensors) return GP_OK;
+    return gp_error(GP_INVALID, "'%s' tells of %lld layers, but there are only %zu tensors in %s", f->config,
+                    (long long)f->naming.blocks, tensors, f->path);
+}
+
 /* The configuration before the weights: it is small, and says best what is wrong with a folder. */
 static gp_status open_path(gp_foreign *f, const char *path, const gp_foreign_options *options) {
     bool llmc = is_file(path) && gp_llmc_is(path);
@@ -128,7 +136,8 @@ static gp_status open_path(gp_foreign *f, const char *path, const gp_foreign_opt
                         path);
     GP_TRY(open_huggingface(f, options));
     GP_TRY(check_weights(path));
-    return gp_shards_open(&f->shards, path);
+    GP_TRY(gp_shards_open(&f->shards, path));
+    return check_blocks(f);
 }
 
 gp_status gp_foreign_open(gp_foreign **foreign, const char *path, const gp_foreign_options *options) {

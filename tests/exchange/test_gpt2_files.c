@@ -254,6 +254,9 @@ static void test_sizes_that_lie(void **state) {
     foreign_write_config(t, "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 4, "
                             "\"n_positions\": 3, \"vocab_size\": 5}");
     assert_refused(t->folder, NULL, "has no tensor h.2.ln_1.weight");
+    foreign_write_config(t, "{\"model_type\": \"gpt2\", \"n_layer\": 100000, \"n_head\": 2, \"n_embd\": 4, "
+                            "\"n_positions\": 3, \"vocab_size\": 5}");
+    assert_refused(t->folder, NULL, "tells of 100000 layers, but there are only");
     foreign_write_config(t, "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 2147483646, "
                             "\"n_positions\": 3, \"vocab_size\": 2147483647}");
     gp_foreign *foreign = NULL;
