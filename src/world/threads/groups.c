@@ -2,7 +2,8 @@
  * the sum into everybody's destination.
  *
  * Each member counts the calls that it has begun and the ones it has finished: nobody reads an array before its owner
- * has begun the same call, and nobody leaves before all have finished with its arrays. */
+ * has begun the same call, and nobody leaves before all have finished with its arrays. That holds after a failure too:
+ * a call that ends early counts as finished, and who begins one afterwards looks at nothing of the others. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -131,24 +132,72 @@ static bool has_come(const void *object) {
     return (int32_t)(atomic_load_explicit(wait->theirs, memory_order_acquire) - wait->wanted) >= 0;
 }
 
-static gp_status meet(group_handle *handle, bool at_end) {
-    gp_thread_group *shared = handle->shared;
-    group_member *self = &shared->members[handle->place];
-    int seat = atomic_load_explicit(&self->seat, memory_order_relaxed);
-    uint32_t mine = 1 + atomic_fetch_add_explicit(at_end ? &self->finished : &self->begun, 1, memory_order_release);
+static void wake_others(const group_handle *handle) {
+    const gp_thread_group *shared = handle->shared;
     for (int i = 0; i < shared->count; i++) {
         int other = atomic_load(&shared->members[i].seat);
         if (i != handle->place && other >= 0) gp_threads_wake(shared->world, other);
     }
+}
+
+static gp_status await_others(const group_handle *handle, bool at_end, uint32_t call) {
+    const gp_thread_group *shared = handle->shared;
+    int seat = atomic_load_explicit(&shared->members[handle->place].seat, memory_order_relaxed);
     for (int i = 0; i < shared->count; i++) {
         const group_member *other = &shared->members[i];
-        meeting wait = {at_end ? &other->finished : &other->begun, mine};
+        meeting wait = {at_end ? &other->finished : &other->begun, call};
         if (i == handle->place || has_come(&wait)) continue;
         int on = atomic_load(&other->seat);
         GP_TRY(gp_threads_wait(shared->world, seat, has_come, &wait, on >= 0 ? on : shared->numbers[i],
                                "its part of a sum"));
     }
     return GP_OK;
+}
+
+static gp_status refuse_failed(const group_handle *handle) {
+    if (!atomic_load(&handle->shared->world->failed)) return GP_OK;
+    return gp_error(GP_ABORTED, "stopped because another worker failed");
+}
+
+/* Begins a call: afterwards the others' parts are there. Counting comes before the look at the failure, so that a
+ * member that leaves because of one either sees this call or is not looked at by it. */
+static gp_status begin_call(const group_handle *handle) {
+    const gp_thread_group *shared = handle->shared;
+    uint32_t call = 1 + atomic_fetch_add(&shared->members[handle->place].begun, 1);
+    wake_others(handle);
+    GP_TRY(refuse_failed(handle));
+    return await_others(handle, false, call);
+}
+
+/* Whether a member may still look at the others' parts of a call. */
+static bool is_inside(const group_member *member, uint32_t call) {
+    return (int32_t)(atomic_load(&member->begun) - call) >= 0 && (int32_t)(atomic_load(&member->finished) - call) < 0;
+}
+
+/* After a failure: waits until nobody looks at this member's part any more, which takes no other's help. */
+static void await_readers(const group_handle *handle, uint32_t call) {
+    const gp_thread_group *shared = handle->shared;
+    int seat = atomic_load_explicit(&shared->members[handle->place].seat, memory_order_relaxed);
+    gp_event *event = &shared->world->seats[seat].event;
+    for (int i = 0; i < shared->count; i++) {
+        for (;;) {
+            uint32_t seen = gp_event_now(event);
+            if (!is_inside(&shared->members[i], call)) break;
+            gp_event_wait(event, seen, -1);
+        }
+    }
+}
+
+/* Ends a call, which has come to `status` so far: afterwards nobody looks at this member's part. */
+static gp_status end_call(const group_handle *handle, gp_status status) {
+    gp_world *world = &handle->shared->world->world;
+    if (status != GP_OK && status != GP_ABORTED) gp_world_fail(world, handle->group.worker, status, gp_error_message());
+    uint32_t call = 1 + atomic_fetch_add(&handle->shared->members[handle->place].finished, 1);
+    wake_others(handle);
+    if (status == GP_OK) status = await_others(handle, true, call);
+    if (status == GP_OK) status = refuse_failed(handle); /* then not everybody did its part */
+    if (status != GP_OK) await_readers(handle, call);
+    return status;
 }
 
 /* ---- sums ---- */
@@ -195,16 +244,13 @@ static gp_status add_piece(group_handle *handle, const gp_group_sum_part *part) 
 gp_status gp_threads_sum(gp_group *group, const gp_group_sum_part *part) {
     group_handle *handle = handle_of(group);
     handle->shared->members[handle->place].sum = part;
-    GP_TRY(meet(handle, false));
-    GP_TRY(add_piece(handle, part));
-    return meet(handle, true); /* `part` is the caller's: all have read it, all have written here */
+    gp_status status = begin_call(handle);
+    if (status == GP_OK) status = add_piece(handle, part);
+    return end_call(handle, status); /* `part` is the caller's: all have read it, all have written here */
 }
 
-gp_status gp_threads_share(gp_group *group, const gp_group_share_part *part) {
-    group_handle *handle = handle_of(group);
+static void copy_pieces(const group_handle *handle, const gp_group_share_part *part) {
     const gp_thread_group *shared = handle->shared;
-    handle->shared->members[handle->place].share = part;
-    GP_TRY(meet(handle, false));
     for (int i = 0; i < shared->count; i++) {
         gp_piece piece = part->pieces[i];
         if (i == handle->place || piece.count < 1) continue;
@@ -212,5 +258,12 @@ gp_status gp_threads_share(gp_group *group, const gp_group_share_part *part) {
         const char *theirs = shared->members[i].share->array;
         part->copy(part->user, (char *)part->array + offset, theirs + offset, (size_t)piece.count * part->element);
     }
-    return meet(handle, true);
+}
+
+gp_status gp_threads_share(gp_group *group, const gp_group_share_part *part) {
+    group_handle *handle = handle_of(group);
+    handle->shared->members[handle->place].share = part;
+    gp_status status = begin_call(handle);
+    if (status == GP_OK) copy_pieces(handle, part);
+    return end_call(handle, status);
 }

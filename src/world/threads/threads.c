@@ -155,7 +155,7 @@ bool gp_threads_fail(gp_thread_world *world, const gp_failure *failure) {
     bool first = !atomic_load(&world->failed);
     if (first) {
         world->failure = *failure;
-        atomic_store_explicit(&world->failed, true, memory_order_release);
+        atomic_store(&world->failed, true); /* in one order with the counts of calls of groups */
     }
     pthread_mutex_unlock(&world->lock);
     for (int seat = 0; first && seat < GP_LANES * world->world.workers; seat++)
