@@ -58,7 +58,7 @@ gp_status cli_samples_from_text(cli_samples *samples, const gp_model *model, con
     if (sample.dtype != GP_I32 || !(sample.shape.rank == 1 || rows))
         return gp_error(GP_INVALID, "--text is for models of text; this one takes something else");
     gp_status status = encode(tokenizer, text, &ids, &count);
-    if (status == GP_OK) status = fill(samples, sample, tokenizer, ids, count);
+    if (status == GP_OK && ids) status = fill(samples, sample, tokenizer, ids, count);
     free(ids);
     return status;
 }
