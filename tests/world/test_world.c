@@ -31,6 +31,7 @@ typedef struct member {
     gp_thread *thread;
     gp_status status;
     char message[256];
+    void *memory[2]; /* of its links: the world's until it is destroyed */
 } member;
 
 struct team {
@@ -78,6 +79,18 @@ static void form_team(team *all, const setting *where, int workers, gp_status (*
     assert_int_equal(gp_world_workers(all->world), all->workers);
 }
 
+/* Memory for a link of a worker, which end_team() frees. */
+static void *lend(team *all, int worker, int which, size_t bytes) {
+    return all->members[worker].memory[which] = gp_allocate(bytes);
+}
+
+static void end_team(team *all) {
+    gp_world_destroy(all->world);
+    for (int w = 0; w < MOST_WORKERS; w++)
+        for (int i = 0; i < 2; i++)
+            gp_free(all->members[w].memory[i]);
+}
+
 static void assert_all_done(const team *all) {
     int first = gp_world_first_local(all->world), end = first + gp_world_local_workers(all->world);
     for (int w = first; w < end; w++)
@@ -119,7 +132,7 @@ static size_t bytes_of(const traffic *how, int number) {
 static gp_status send_numbers(team *all, int worker, int receiver, const traffic *how) {
     gp_link *link;
     void *buffer, *again;
-    void *staging = gp_allocate(gp_link_staging_bytes(all->world, worker, receiver, 2, how->slot_bytes));
+    void *staging = lend(all, worker, 0, gp_link_staging_bytes(all->world, worker, receiver, 2, how->slot_bytes));
     GP_TRY(gp_link_open_sender(all->world, worker, receiver, 1, 2, how->slot_bytes, staging, &link));
     for (int i = 0; i < how->messages; i++) {
         GP_TRY(gp_link_reserve(link, &buffer));
@@ -128,15 +141,13 @@ static gp_status send_numbers(team *all, int worker, int receiver, const traffic
         write_message(buffer, bytes_of(how, i), i);
         GP_TRY(gp_link_commit(link, bytes_of(how, i)));
     }
-    GP_TRY(gp_world_barrier(all->world, worker)); /* all has arrived */
-    gp_free(staging);
-    return GP_OK;
+    return gp_world_barrier(all->world, worker); /* all has arrived */
 }
 
 /* Holds up to two messages and releases them in the wrong order. */
 static gp_status receive_numbers(team *all, int worker, int sender, const traffic *how) {
     gp_link *link;
-    char *memory = gp_allocate((size_t)how->slots * how->slot_bytes);
+    char *memory = lend(all, worker, 0, (size_t)how->slots * how->slot_bytes);
     void *first, *second;
     int first_slot, second_slot;
     GP_TRY(gp_link_open_receiver(all->world, worker, sender, 1, how->slots, how->slot_bytes, memory, &link));
@@ -173,7 +184,7 @@ static void links_keep_order_and_wait_for_slots(void **state) {
         all.data = &how;
         run_team(&all);
         assert_all_done(&all);
-        gp_world_destroy(all.world);
+        end_team(&all);
     }
 }
 
@@ -182,8 +193,8 @@ static gp_status ring(team *all, int worker) {
     enum { ROUNDS = 50, BYTES = 65536 };
     int next = (worker + 1) % all->workers, before = (worker + all->workers - 1) % all->workers;
     gp_link *out, *in;
-    void *buffer, *staging = gp_allocate(gp_link_staging_bytes(all->world, worker, next, 1, BYTES));
-    char *memory = gp_allocate(2 * BYTES);
+    void *buffer, *staging = lend(all, worker, 0, gp_link_staging_bytes(all->world, worker, next, 1, BYTES));
+    char *memory = lend(all, worker, 1, 2 * BYTES);
     int slot;
     GP_TRY(gp_link_open_sender(all->world, worker, next, 0, 1, BYTES, staging, &out));
     GP_TRY(gp_link_open_receiver(all->world, worker, before, 0, 2, BYTES, memory, &in));
@@ -195,9 +206,7 @@ static gp_status ring(team *all, int worker) {
         GP_TRY(check_message(buffer, BYTES, 1000 * before + i));
         gp_link_release(in, slot);
     }
-    GP_TRY(gp_world_barrier(all->world, worker));
-    gp_free(staging);
-    return GP_OK;
+    return gp_world_barrier(all->world, worker);
 }
 
 static void messages_cross(void **state) {
@@ -205,7 +214,7 @@ static void messages_cross(void **state) {
     form_team(&all, *state, 3, ring, NULL);
     run_team(&all);
     assert_all_done(&all);
-    gp_world_destroy(all.world);
+    end_team(&all);
 }
 
 static void links_refuse_bad_ends(void **state) {
@@ -250,7 +259,7 @@ static void gathering_gives_everybody_all(void **state) {
         form_team(&all, *state, where->workers > 0 ? 1 : workers, gather_often, NULL);
         run_team(&all);
         assert_all_done(&all);
-        gp_world_destroy(all.world);
+        end_team(&all);
     }
 }
 
@@ -270,7 +279,7 @@ static void processes_share_rows_and_data(void **state) {
         assert_int_equal(gp_world_share(all.world, root, &data, sizeof data), GP_OK);
         assert_int_equal(data, 7 * root);
     }
-    gp_world_destroy(all.world);
+    end_team(&all);
 }
 
 static void sum_floats(void *user, void *destination, const void *const *sources, int source_count, int64_t count) {
@@ -418,7 +427,7 @@ static void sums_are_added_in_order(void **state) {
     form_team(&all, *state, 4, sum_in_groups, NULL);
     run_team(&all);
     assert_all_done(&all);
-    gp_world_destroy(all.world);
+    end_team(&all);
 }
 
 /* ---- failure ---- */
@@ -480,7 +489,7 @@ static void a_failure_ends_every_wait(void **state) {
     assert_int_equal(failure.worker, 0);
     assert_non_null(strstr(failure.message, "the operation failed"));
     if (all.cluster) assert_non_null(strstr(failure.message, "rank 0 (host "));
-    gp_world_destroy(all.world);
+    end_team(&all);
 }
 
 /* All fail at once: all processes hear of the same failure. And the next world works. */
@@ -501,12 +510,12 @@ static void failures_at_once_become_one(void **state) {
         if (all.cluster) assert_int_equal(gp_cluster_share(all.cluster, 0, &theirs, sizeof theirs), GP_OK);
         assert_string_equal(failure.message, theirs.message);
         assert_int_equal(failure.worker, theirs.worker);
-        gp_world_destroy(all.world);
+        end_team(&all);
     }
     form_team(&all, *state, 2, gather_often, NULL);
     run_team(&all);
     assert_all_done(&all);
-    gp_world_destroy(all.world);
+    end_team(&all);
 }
 
 /* ---- the report of long waits ---- */
@@ -528,7 +537,7 @@ static gp_status wait_long(team *all, int worker) {
     gp_link *link;
     void *buffer;
     int slot, last = all->workers - 1;
-    char *memory = gp_allocate(64);
+    char *memory = lend(all, worker, 0, 64);
     double begun = gp_seconds(), slow = all->cluster ? 2.5 : 0.2; /* between ranks news come every second */
     if (worker != 0 && worker != last) return gp_world_barrier(all->world, worker);
     gp_world_doing(all->world, worker, worker == 0 ? "F2 of stage 0" : "B1 of stage 1");
@@ -566,7 +575,7 @@ static void long_waits_are_reported(void **state) {
     } else {
         assert_int_equal(kept.count, 0);
     }
-    gp_world_destroy(all.world);
+    end_team(&all);
 }
 
 static int run_cases(const char *name, setting *where) {
