@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "base/thread.h"
@@ -84,9 +85,54 @@ static void nobody_leaves_a_sum_while_others_read(void **state) {
     gp_world_destroy(all.world);
 }
 
+/* ---- gathering: what is seen is seen by a thread sanitizer ---- */
+
+enum { ROUNDS = 30, GATHERED = 1 << 18 };
+
+typedef struct gatherer {
+    gp_world *world;
+    int worker;
+    gp_status status;
+    char all[WORKERS * GATHERED];
+} gatherer;
+
+static void gather_until_a_failure(void *argument) {
+    gatherer *self = argument;
+    char mine[GATHERED] = {0};
+    do {
+        self->status = gp_world_all_gather(self->world, self->worker, mine, sizeof mine, self->all);
+        memset(mine, self->worker, sizeof mine);
+    } while (self->status == GP_OK);
+}
+
+static void nobody_leaves_a_gathering_while_others_read(void **state) {
+    static gatherer members[WORKERS];
+    gp_thread *threads[WORKERS];
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        gp_world *world;
+        assert_int_equal(gp_world_create_threads(&world, WORKERS, NULL), GP_OK);
+        for (int w = 0; w < WORKERS; w++) {
+            members[w].world = world;
+            members[w].worker = w;
+            assert_int_equal(gp_thread_create(&threads[w], gather_until_a_failure, &members[w], 0, 0), GP_OK);
+        }
+        double begun = gp_seconds();
+        while (gp_seconds() < begun + 1e-3 + 3e-4 * round) {
+        }
+        gp_world_fail(world, 0, GP_INVALID, "the operation failed");
+        for (int w = 0; w < WORKERS; w++) {
+            gp_thread_join(threads[w]);
+            assert_int_equal(members[w].status, GP_ABORTED);
+        }
+        gp_world_destroy(world);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_leaves_a_sum_while_others_read),
+        cmocka_unit_test(nobody_leaves_a_gathering_while_others_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ typedef struct gp_thread_seat {
     pthread_mutex_t words_lock;
     char words[GP_WORDS];
     const void *gathered; /* what it gives to the all_gather that is going on */
+    _Atomic bool reading; /* what the others give to it */
 } gp_thread_seat;
 
 enum { GP_WAITS_FOR_NOBODY = -1, GP_WAITS_FOR_ALL = -2 };
