@@ -26,7 +26,7 @@ static bool has(const char *folder, const char *name) {
 }
 
 static gp_status find_newest(cli_resume *resume) {
-    int64_t step;
+    int64_t step = -1;
     gp_status status = join(resume->from, resume->run, "");
     if (status == GP_OK) status = gp_checkpoint_find_newest(resume->run, &step, resume->folder, sizeof resume->folder);
     resume->found = status == GP_OK && step >= 0;

@@ -11,22 +11,30 @@
 
 enum { SIDE = 32, PLAIN_BYTES = 3 * SIDE * SIDE, MOST_NAMES_BYTES = 1 << 16 };
 
+/* The line that begins at `*at`, which moves behind it; false when it is empty or too long for a name. */
+static bool read_line(const gp_file_map *map, size_t *at, char *name, size_t size) {
+    const char *text = (const char *)map->data + *at;
+    const char *end = memchr(text, '\n', map->bytes - *at);
+    size_t length = end ? (size_t)(end - text) : map->bytes - *at;
+    *at += length + (end != NULL);
+    if (length > 0 && text[length - 1] == '\r') length--;
+    snprintf(name, size, "%.*s", (int)(length < size ? length : size - 1), text);
+    return length > 0 && length < size;
+}
+
 /* Takes the names of the file, or the numbers when there is no such file. */
 static gp_status add_names(gp_collection *collection, const gp_file_map *map, const char *path, int classes) {
-    const char *at = (const char *)map->data, *end = at + map->bytes;
+    size_t at = 0;
     for (int i = 0; i < classes; i++) {
         char name[128];
-        const char *line = at ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-        size_t length = line ? (size_t)(line - at) : at ? (size_t)(end - at) : 0;
-        if (length > 0 && at[length - 1] == '\r') length--;
-        if (map->data && (length == 0 || length >= sizeof name))
+        if (!map->data) {
+            snprintf(name, sizeof name, "%d", i);
+        } else if (!read_line(map, &at, name, sizeof name)) {
             return gp_error(GP_INVALID, "'%s' does not have the names of %d classes, one a line", path, classes);
-        snprintf(name, sizeof name, "%.*s", (int)length, at ? at : "");
-        if (!map->data) snprintf(name, sizeof name, "%d", i);
+        }
         int32_t number;
         GP_TRY(gp_collection_class(collection, name, &number));
         if (number != i) return gp_error(GP_INVALID, "'%s' has the class '%s' twice", path, name);
-        at = line ? line + 1 : end;
     }
     return GP_OK;
 }
