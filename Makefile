@@ -17,7 +17,8 @@ WERROR ?= OFF
 
 all: dependencies
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR) >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) -- --quiet
+	@echo "building (some minutes the first time)"
+	@cmake --build $(BUILD) -j $(JOBS) $(if $(MAKE_TERMOUT),,-- --quiet)
 
 dependencies:
 	@tools/install-dependencies

@@ -64,9 +64,24 @@ gp_status cli_node_key_error(const cli_node *node, const char *format, ...) {
     return status;
 }
 
+/* "[0, 0.9]"; false when the list is long, empty or holds other than scalars. */
+static bool describe_list(const cli_node *list, char *text, size_t size) {
+    size_t used = 0;
+    for (const cli_node *child = list->first; child; child = child->next) {
+        if (child->kind != CLI_SCALAR) return false;
+        int length = snprintf(text + used, size - used, "%s%s", used ? ", " : "[", child->text);
+        if (length < 0 || used + (size_t)length + 2 > size) return false;
+        used += (size_t)length;
+    }
+    if (used > 0) memcpy(text + used, "]", 2);
+    return used > 0;
+}
+
 const char *cli_node_describe(const cli_node *node, char *text, size_t size) {
-    if (node->kind == CLI_SEQUENCE) {
+    if (node->kind == CLI_SEQUENCE && !describe_list(node, text, size)) {
         snprintf(text, size, "a list");
+    } else if (node->kind == CLI_SEQUENCE) {
+        return text;
     } else if (node->kind == CLI_MAPPING) {
         snprintf(text, size, "a mapping");
     } else if (cli_node_is_null(node)) {

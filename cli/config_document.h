@@ -44,7 +44,7 @@ bool cli_node_is_null(const cli_node *node);
 gp_status cli_node_error(const cli_node *node, const char *format, ...) GP_PRINTF(2, 3);
 /* The same with the place of the node's key. */
 gp_status cli_node_key_error(const cli_node *node, const char *format, ...) GP_PRINTF(2, 3);
-/* What it is, for messages: "a list", "the text \"abc\"", ... */
+/* What it is, for messages: "[1, 2]", "a list" (of other things than scalars, or long), "the text \"abc\"", ... */
 const char *cli_node_describe(const cli_node *node, char *text, size_t size);
 
 #endif

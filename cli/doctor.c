@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "commands.h"
+#include "gpipe/cluster.h"
 #include "gpipe/device.h"
 #include "message.h"
 #include "session.h"
@@ -58,8 +59,9 @@ static void print_table(const diagnosis *d) {
            m->avx512_bf16 ? " AVX-512-BF16" : "", m->amx_bf16 ? " AMX-BF16" : "",
            m->avx2 ? "" : " none that gpipe uses");
     printf("own kernels    %s\nproducts       %s\nbf16 products  %s\n", m->kernels, m->products, m->bf16_route);
-    printf("MPI            not built in: workers are threads of one process\nGPUs           not built in\n\nmeasured "
-           "on one core\n");
+    const char *mpi = gp_cluster_implementations();
+    printf("MPI            %s\nGPUs           not built in\n\nmeasured on one core\n",
+           *mpi ? mpi : "not built in: workers are threads of one process");
     printf("f32 peak       %.1f GFLOP/s\nf32 products   %.1f GFLOP/s (%.0f%% of the peak)\n", 1e-9 * s->peak_f32,
            1e-9 * s->product_f32, s->peak_f32 > 0 ? 100 * s->product_f32 / s->peak_f32 : 0);
     printf("bf16 products  %.1f GFLOP/s (%.2f times f32)\nmemory copy    %.1f GB/s read and written\n\n",
@@ -75,13 +77,13 @@ static gp_status print_json(const diagnosis *d) {
     json_t *warnings = json_array();
     for (size_t i = 0; i < d->warning_count; i++)
         json_array_append_new(warnings, json_string(d->warnings[i]));
-    json_t *object =
-        json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:b, s:b, s:f, s:f, s:f, s:f, s:o}",
-                  "version", gp_version(), "processor", m->processor, "cores", m->cores, "memory",
-                  (json_int_t)m->memory, "avx2", (int)m->avx2, "avx512", (int)m->avx512, "avx512_bf16",
-                  (int)m->avx512_bf16, "amx_bf16", (int)m->amx_bf16, "kernels", m->kernels, "products", m->products,
-                  "bf16_route", m->bf16_route, "mpi", 0, "gpus", 0, "peak_f32", s->peak_f32, "product_f32",
-                  s->product_f32, "product_bf16", s->product_bf16, "copy", s->copy, "warnings", warnings);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:i, s:I, s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:b, s:b, s:f, s:f, s:f, s:f, s:o}", "version",
+        gp_version(), "processor", m->processor, "cores", m->cores, "memory", (json_int_t)m->memory, "avx2",
+        (int)m->avx2, "avx512", (int)m->avx512, "avx512_bf16", (int)m->avx512_bf16, "amx_bf16", (int)m->amx_bf16,
+        "kernels", m->kernels, "products", m->products, "bf16_route", m->bf16_route, "mpi",
+        (int)(*gp_cluster_implementations() != 0), "gpus", 0, "peak_f32", s->peak_f32, "product_f32", s->product_f32,
+        "product_bf16", s->product_bf16, "copy", s->copy, "warnings", warnings);
     bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
     json_decref(object);
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");

@@ -7,6 +7,7 @@
 
 #include "cluster.h"
 #include "commands.h"
+#include "gpipe/cluster.h"
 #include "gpipe/device.h"
 #include "message.h"
 
@@ -67,7 +68,9 @@ static int version(void) {
     gp_status status = gp_machine_describe(&machine);
     printf("gpipe %s\n", gp_version());
     if (status != GP_OK) return cli_fail(status);
-    printf("products %s\nkernels %s\nbf16 %s\nworld threads\n", machine.products, machine.kernels, machine.bf16_route);
+    const char *mpi = gp_cluster_implementations();
+    printf("products %s\nkernels %s\nbf16 %s\nMPI %s\n", machine.products, machine.kernels, machine.bf16_route,
+           *mpi ? mpi : "not built in");
     return end_output(0);
 }
 

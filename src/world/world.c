@@ -1,6 +1,11 @@
 /* The common half of every world: checks what callers hand in, then looks up the implementation's function. */
 #include "base/status.h"
 #include "world/class.h"
+#include "world/cluster.h"
+
+const char *gp_cluster_implementations(void) {
+    return GPIPE_MPI_NAMES;
+}
 
 void gp_world_destroy(gp_world *world) {
     if (world) world->class->destroy(world);

@@ -27,6 +27,10 @@ load helper
     [[ $stdout == "gpipe "[0-9]* ]] || fail "no version"
     says "oneDNN"
     says "kernels"
+    [ -n "$MPI_NAMES" ] || MPI_NAMES="not built in"
+    says "MPI $MPI_NAMES"
+    gpipe doctor --seconds 0.1
+    says "MPI            $MPI_NAMES"
 }
 
 @test "an unknown option names the nearest one" {

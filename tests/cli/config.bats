@@ -18,10 +18,10 @@ load helper
     sed -i 's/batch: 4/batch: four/' run.yaml
     refused 2 'run.yaml:14:10: train.batch is "four"; accepted: an integer from 1 to 2147483647' train run.yaml
     make_config
-    refused 2 '--set train.batch=[1, 2]: train.batch is a list; accepted: an integer' plan run.yaml --set 'train.batch=[1, 2]'
+    refused 2 '--set train.batch=[1, 2]: train.batch is [1, 2]; accepted: an integer' plan run.yaml --set 'train.batch=[1, 2]'
     refused 2 'model.tied is "perhaps"; accepted: true or false' plan run.yaml --set model.tied=perhaps
     refused 2 'pipeline.recompute is "sometimes"; accepted: one of except_last, always, never' plan run.yaml --set pipeline.recompute=sometimes
-    refused 2 'optimizer.betas is a list; accepted: a list of two numbers above 0 and below 1' plan run.yaml --set 'optimizer.betas=[0.9]'
+    refused 2 'optimizer.betas is [0.9]; accepted: a list of two numbers above 0 and below 1' plan run.yaml --set 'optimizer.betas=[0.9]'
     refused 2 'device.memory is "8 gallons"; accepted: bytes with a unit' plan run.yaml --set 'device.memory=8 gallons'
     refused 2 'pipeline is "2"; accepted: a mapping of keys' plan run.yaml --set pipeline=2
 }
@@ -99,7 +99,7 @@ load helper
     : >empty.yaml
     refused 2 "empty.yaml is empty" plan empty.yaml
     printf -- '- a\n- b\n' >list.yaml
-    refused 2 "list.yaml:1:1: found a list; keys such as" plan list.yaml
+    refused 2 "list.yaml:1:1: found [a, b]; keys such as" plan list.yaml
 }
 
 @test "binary and hostile files end quickly with a sentence" {
