@@ -76,7 +76,7 @@ static bool print_confusion(const gp_evaluation *found, const gp_classes *classe
 
 static bool print_text(const char *what, const gp_evaluation *found, const gp_dataset *dataset) {
     int64_t corrupt = gp_dataset_corrupt(dataset);
-    bool written = printf("%s loss %.6f  accuracy %.2f%%  among the best five %.2f%%  over %lld %s", what, found->loss,
+    bool written = printf("%s loss %.6f  accuracy %.2f%%  among the first five %.2f%%  over %lld %s", what, found->loss,
                           100 * share(found->top1, found->samples), 100 * share(found->top5, found->samples),
                           (long long)count_of(found), gp_dataset_unit(dataset)) > 0;
     if (corrupt > 0) written = printf(" (%lld more are corrupt)", (long long)corrupt) > 0 && written;
