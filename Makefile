@@ -15,15 +15,24 @@ WERROR ?= OFF
 
 .PHONY: all dependencies demo test bench interop check format install clean
 
+CONFIGURE = cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR) >/dev/null
+# One line that moves on a terminal, silence elsewhere.
+COMPILE = cmake --build $(BUILD) -j $(JOBS)
+QUIET = $(if $(MAKE_TERMOUT),,-- --quiet)
+
 all: dependencies
-	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DGPIPE_WERROR=$(WERROR) >/dev/null
+	@$(CONFIGURE)
 	@echo "building (some minutes the first time)"
-	@cmake --build $(BUILD) -j $(JOBS) $(if $(MAKE_TERMOUT),,-- --quiet)
+	@$(COMPILE) $(QUIET)
 
 dependencies:
 	@tools/install-dependencies
 
-demo: all
+# The program alone, without tests and benchmarks.
+demo: dependencies
+	@$(CONFIGURE)
+	@echo "building (some minutes the first time)"
+	@$(COMPILE) --target gpipe-command $(QUIET)
 	@tools/demo $(BUILD)/cli/gpipe
 
 test: all
