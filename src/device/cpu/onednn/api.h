@@ -170,6 +170,8 @@ static inline dnnl_status_t gp_post_ops_add(dnnl_post_ops_t post_ops) {
 
 #endif
 
+/* Creates an engine, and before the first one what all of them share. */
+dnnl_status_t gp_onednn_engine(dnnl_engine_t *engine);
 /* A gp_status for a oneDNN one, with a sentence that begins with `what`. */
 gp_status gp_onednn_status(dnnl_status_t status, const char *what);
 #define TRY_ONEDNN(call, what) GP_TRY(gp_onednn_status(call, what))

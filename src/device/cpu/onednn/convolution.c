@@ -135,7 +135,7 @@ static gp_status create_memory(gp_onednn_convolution *c, bool bias) {
 }
 
 static gp_status set_up(gp_onednn_convolution *c, const gp_convolution_desc *d) {
-    TRY_ONEDNN(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "engine");
+    TRY_ONEDNN(gp_onednn_engine(&c->engine), "engine");
     TRY_ONEDNN(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags), "stream");
     GP_TRY(describe(c, d));
     GP_TRY(create_primitive(c, d));

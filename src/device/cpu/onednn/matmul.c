@@ -79,7 +79,7 @@ static gp_status create_memory(gp_onednn_matmul *m, bool bias) {
 }
 
 static gp_status set_up(gp_onednn_matmul *m, const gp_matmul_desc *d) {
-    TRY_ONEDNN(dnnl_engine_create(&m->engine, dnnl_cpu, 0), "engine");
+    TRY_ONEDNN(gp_onednn_engine(&m->engine), "engine");
     TRY_ONEDNN(dnnl_stream_create(&m->stream, m->engine, dnnl_stream_default_flags), "stream");
     GP_TRY(describe_operands(m, d));
     GP_TRY(create_primitive(m, d));

@@ -25,6 +25,20 @@ bool gp_onednn_has_amx(void) {
     return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
+static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
+
+static void cache_create(void) {
+    int capacity;
+    (void)dnnl_get_primitive_cache_capacity(&capacity);
+}
+
+/* oneDNN creates its cache of primitives when it is first used. That is safe from several threads, but by means that a
+ * thread sanitizer does not see inside of a library; so it happens here, once. */
+dnnl_status_t gp_onednn_engine(dnnl_engine_t *engine) {
+    pthread_once(&cache_once, cache_create);
+    return dnnl_engine_create(engine, dnnl_cpu, 0);
+}
+
 gp_status gp_onednn_status(dnnl_status_t status, const char *what) {
     switch (status) {
     case dnnl_success:
