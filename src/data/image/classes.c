@@ -32,7 +32,7 @@ static gp_status fill(gp_classes *classes, const char *const *names, size_t coun
     classes->sorted = gp_allocate_array(count, sizeof *classes->sorted);
     if (!classes->names || !classes->sorted) return GP_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(names[i]);
+        size_t length = names[i] ? strlen(names[i]) : 0;
         if (length == 0) return gp_error(GP_INVALID, "class %zu has no name", i);
         if (gp_utf8_valid((const unsigned char *)names[i], length) != length)
             return gp_error(GP_INVALID, "the name of class %zu, '%s', is not UTF-8", i, names[i]);

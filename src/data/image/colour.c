@@ -36,6 +36,7 @@ void gp_brighten(gp_pixels *pixels, double factor) {
 void gp_contrast(gp_pixels *pixels, double factor) {
     size_t count = (size_t)pixels->width * (size_t)pixels->height;
     uint64_t sum = 0;
+    if (count == 0) return;
     for (size_t i = 0; i < count; i++)
         sum += pixels->channels == 3 ? gp_luma(pixels->data + 3 * i) : pixels->data[i];
     blend_with(pixels, (int32_t)((sum + count / 2) / count), factor);
