@@ -51,6 +51,9 @@ GP_API const char *gp_error_message(void);
 
 /* Sets the calling thread's message and returns `status`: for the functions of a user's own layers and ops. */
 GP_API gp_status gp_error(gp_status status, const char *format, ...) GP_PRINTF(2, 3);
+#ifdef __clang_analyzer__ /* tells the analyser what is returned */
+#define gp_error(status, ...) (gp_error(status, __VA_ARGS__), (status))
+#endif
 
 /* Puts "context: " before the calling thread's message and returns `status` unchanged; does nothing for GP_OK. */
 GP_API gp_status gp_error_within(gp_status status, const char *format, ...) GP_PRINTF(2, 3);

@@ -63,6 +63,7 @@ void gp_error_message_set(const char *message) {
     thread_message[length] = '\0';
 }
 
+#undef gp_error /* the analyser's, see gpipe/status.h */
 gp_status gp_error(gp_status status, const char *format, ...) {
     char text[MESSAGE_SIZE]; /* apart from the kept one, which may be among the arguments */
     va_list arguments;
