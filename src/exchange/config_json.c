@@ -22,7 +22,7 @@ static const char *describe(const json_t *value, char text[64]) {
     bool whole = length < 60;
     memset(text, 0, 64);
     memcpy(text, dumped ? dumped : "missing", dumped ? (whole ? length : 57) : 7);
-    if (!whole) strcat(text, "...");
+    if (!whole) memcpy(text + 57, "...", 3);
     free(dumped); /* Jansson's */
     return text;
 }

@@ -1,6 +1,7 @@
 /* Names of parameters in other programs: Hugging Face's transformers (GPT-2, BERT), torchvision (ResNets) and llm.c. */
 #include "exchange/naming.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +195,7 @@ const gp_naming_row *gp_naming_find(const gp_naming *naming, const char *own, in
     } else if (*block >= 0) {
         snprintf(wanted, sizeof wanted, "*.%s", rest);
     } else {
-        snprintf(wanted, sizeof wanted, "+%lld.%s", (long long)(layer - behind + 1), rest);
+        snprintf(wanted, sizeof wanted, "+%" PRId64 ".%s", layer - behind + 1, rest);
     }
     for (size_t t = 0; t < GP_MOST_TABLES; t++) {
         for (size_t i = 0; i < naming->counts[t]; i++) {

@@ -31,16 +31,17 @@ static double rmsprop_step(const gp_update *u, double w, double g, double *v, do
     return inside ? *m : u->lr * *m;
 }
 
+/* The arrays that a kind keeps are always there (gp_update_states). */
 static double step_of(const gp_update *u, double w, double g, double *m, double *v) {
     switch (u->kind) {
     case GP_UPDATE_SGD:
         return sgd_step(u, w, g, m);
     case GP_UPDATE_RMSPROP:
-        return rmsprop_step(u, w, g, m, v);
+        return m ? rmsprop_step(u, w, g, m, v) : 0;
     case GP_UPDATE_ADAM:
     case GP_UPDATE_ADAMW:
     default:
-        return adam_step(u, w, g, m, v);
+        return m && v ? adam_step(u, w, g, m, v) : 0;
     }
 }
 
