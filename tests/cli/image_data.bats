@@ -83,7 +83,7 @@ weights=checkpoints/latest/model.safetensors
     ended 0
     gpipe plan run.yaml --set model.input.classes=5
     ended 0
-    refused 2 "model.input.classes is 2, but the images have 3 classes" train run.yaml --set model.input.classes=2
+    refused 2 "model.input.classes is 2, but the data has 3 classes" train run.yaml --set model.input.classes=2
     gpipe train run.yaml --set model.input.classes=7
     ended 0
 }
@@ -169,7 +169,7 @@ weights=checkpoints/latest/model.safetensors
     printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, augment: {flip: true}}\n' >text.yaml
     refused 2 "data.augment is for data.images" train text.yaml
     printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, validation: other.txt}\n' >text.yaml
-    refused 2 "data.validation is a path, which only data.images takes" train text.yaml
+    refused 2 "data.validation is a path, which only data.images and data.examples take" train text.yaml
 }
 
 # A step each, smaller and faster than written.
