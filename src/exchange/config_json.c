@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -20,9 +21,7 @@ static const char *describe(const json_t *value, char text[64]) {
     char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     size_t length = dumped ? strlen(dumped) : 0;
     bool whole = length < 60;
-    memset(text, 0, 64);
-    memcpy(text, dumped ? dumped : "missing", dumped ? (whole ? length : 57) : 7);
-    if (!whole) memcpy(text + 57, "...", 3);
+    snprintf(text, 64, "%.*s%s", whole ? 60 : 57, dumped ? dumped : "missing", whole ? "" : "...");
     free(dumped); /* Jansson's */
     return text;
 }

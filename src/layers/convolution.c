@@ -11,7 +11,7 @@
 
 static gp_init weight_init(const gp_convolution_settings *s, int64_t inputs, int64_t groups) {
     double window = (double)s->kernel[0] * (double)s->kernel[1];
-    double fan_in = window * (double)(inputs / groups), fan_out = window * (double)s->channels;
+    double fan_in = window * (double)inputs / (double)groups, fan_out = window * (double)s->channels;
     switch (s->init) {
     case GP_CONVOLUTION_UNIFORM:
         return (gp_init){GP_INIT_UNIFORM, 1 / sqrt(fan_in)};
