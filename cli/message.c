@@ -104,7 +104,9 @@ int cli_message_shows(gp_log_level level) {
 
 int cli_fail(gp_status status) {
     const char *message = gp_error_message();
-    cli_message(GP_LOG_ERROR, "%s", *message ? message : gp_status_text(status));
+    bool told =
+        status == GP_PEER_LOST && terminal.speaks; /* when it was noticed, which may have been the last chance */
+    if (!told) cli_message(GP_LOG_ERROR, "%s", *message ? message : gp_status_text(status));
     return gp_status_exit(status);
 }
 

@@ -19,6 +19,10 @@ extern "C" {
 
 typedef struct gp_cluster gp_cluster;
 
+/* A process that is lost is told of through the log (GP_LOG_ERROR) as soon as it is noticed, by the process that speaks
+ * (gp_cluster_speaks): launchers end a job at once when one of its processes ends. Functions that wait for it then
+ * return GP_PEER_LOST. */
+
 /* All zero is the default. */
 typedef struct gp_cluster_options {
     size_t size; /* sizeof, or 0 */
@@ -55,8 +59,8 @@ GP_API int gp_cluster_ranks(const gp_cluster *cluster);
 GP_API const char *gp_cluster_host(const gp_cluster *cluster, int rank);
 /* "Open MPI 4.1.4" */
 GP_API const char *gp_cluster_implementation(const gp_cluster *cluster);
-/* Whether this process is the one to print what is to be printed once: rank 0, or the lowest that is left of a job that
- * lost some. Any thread. */
+/* Whether this process is the one to print what is to be printed once: rank 0, or the lowest that has been heard of
+ * lately when others are lost or stopped. Any thread. */
 GP_API bool gp_cluster_speaks(const gp_cluster *cluster);
 
 /* Collective. Each process says how what it has just done ended (this thread's message tells why); all get the failure

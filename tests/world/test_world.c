@@ -1,6 +1,6 @@
 /* Conformance of worlds: one set of cases for every implementation. Workers are threads of this test, or, when it is
  * started by MPI, of all processes of it: then each process runs its own ones, and all go through the same cases. The
- * number of workers of each process is the argument. */
+ * number of workers of each process is the first argument, the bytes of the longest message of MPI the second. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,9 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "world/cluster.h"
+#ifdef GPIPE_TEST_MPI
+#include "world/mpi/inside.h"
+#endif
 
 /* In what world the cases are run. */
 typedef struct setting {
@@ -593,6 +596,13 @@ static int run_cases(const char *name, setting *where) {
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }
 
+#ifdef GPIPE_TEST_MPI
+/* The same cases with messages cut into pieces of this many bytes. */
+static void cut_messages(gp_cluster *cluster, const char *bytes) {
+    cluster->largest = (size_t)atoi(bytes);
+}
+#endif
+
 int main(int count, char **arguments) {
     setting where = {0};
     if (gp_cluster_launched() == 0) return run_cases("threads", &where);
@@ -601,6 +611,9 @@ int main(int count, char **arguments) {
         return 1;
     }
     where.workers = gp_cluster_ranks(where.cluster) * (count > 1 ? atoi(arguments[1]) : 1);
+#ifdef GPIPE_TEST_MPI
+    if (count > 2) cut_messages(where.cluster, arguments[2]);
+#endif
     int failed = run_cases(gp_cluster_implementation(where.cluster), &where);
     if (failed > 0)
         gp_cluster_abort(where.cluster, 1);

@@ -188,8 +188,12 @@ int gp_cluster_first_core(const gp_cluster *cluster) {
 }
 
 bool gp_cluster_speaks(const gp_cluster *cluster) {
-    for (int r = 0; r < cluster->rank; r++)
-        if (!atomic_load(&cluster->peers[r].lost)) return false;
+    double now = gp_seconds();
+    for (int r = 0; r < cluster->rank; r++) {
+        const gp_mpi_peer *peer = &cluster->peers[r];
+        bool silent = cluster->service && now - atomic_load(&peer->heard) > 3 * cluster->beat;
+        if (!atomic_load(&peer->lost) && !silent) return false; /* a process that is stopped cannot speak */
+    }
     return true;
 }
 

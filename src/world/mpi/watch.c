@@ -71,6 +71,7 @@ void gp_cluster_lose(gp_cluster *cluster, int rank, const char *why) {
     int worker = cluster->worlds ? rank * cluster->worlds->each : -1;
     pthread_mutex_unlock(&cluster->list_lock);
     snprintf(message, sizeof message, "%s was lost: %s", name, why);
+    if (gp_cluster_speaks(cluster)) gp_log(GP_LOG_ERROR, "%s", message); /* the launcher may end this process next */
     gp_cluster_fail(cluster, GP_PEER_LOST, worker, message, true);
 }
 

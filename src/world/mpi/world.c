@@ -21,27 +21,24 @@ static bool is_crowded(const gp_thread_world *base) {
     return ((const gp_mpi_world *)base)->crowded;
 }
 
-/* The lowest rank that has been heard of lately: a rank that is stopped cannot report. */
 static bool speaks(const gp_thread_world *base) {
-    const gp_cluster *cluster = ((const gp_mpi_world *)base)->cluster;
-    double now = gp_seconds();
-    for (int r = 0; r < cluster->rank; r++)
-        if (now - atomic_load(&cluster->peers[r].heard) < 3 * cluster->beat) return false;
-    return true;
+    return gp_cluster_speaks(((const gp_mpi_world *)base)->cluster);
 }
 
 static void add_place(const gp_thread_world *base, int worker, char *text, size_t size) {
     const gp_mpi_world *world = (const gp_mpi_world *)base;
-    const gp_mpi_peer *peer = &world->cluster->peers[gp_mpi_rank_of(world, worker)];
+    int rank = gp_mpi_rank_of(world, worker);
     size_t length = strlen(text);
-    double silent = gp_seconds() - atomic_load(&peer->heard);
-    snprintf(text + length, size - length, " on rank %d, host %s", gp_mpi_rank_of(world, worker), peer->host);
-    length = strlen(text);
-    if (!gp_mpi_is_local(world, worker) && silent > 3 * world->cluster->beat)
-        snprintf(text + length, size - length, ", silent for %.0f s", silent);
+    snprintf(text + length, size - length, " on rank %d, host %s", rank, world->cluster->peers[rank].host);
 }
 
-static const gp_thread_hooks hooks = {poll_for_transfers, is_crowded, speaks, add_place};
+static double silence(const gp_thread_world *base, int worker) {
+    const gp_mpi_world *world = (const gp_mpi_world *)base;
+    double silent = gp_seconds() - atomic_load(&world->cluster->peers[gp_mpi_rank_of(world, worker)].heard);
+    return gp_mpi_is_local(world, worker) || silent < 3 * world->cluster->beat ? 0 : silent;
+}
+
+static const gp_thread_hooks hooks = {poll_for_transfers, is_crowded, speaks, add_place, silence};
 
 static bool has_finished(const void *object) {
     const gp_mpi_transfer *transfer = object;

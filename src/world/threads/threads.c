@@ -51,6 +51,13 @@ static int describe_waited_for(gp_thread_world *world, int seat, char *text, siz
     int next = atomic_load(&world->seats[seat].waits_for);
     const char *what = atomic_load(&world->seats[seat].waits_for_what);
     add_name(world, seat, text, size);
+    double silent = world->hooks ? world->hooks->silence(world, seat % world->world.workers) : 0;
+    if (silent > 0) { /* what it was doing then is all that is known */
+        char words[64];
+        snprintf(words, sizeof words, ", which has been silent for %.0f s", silent);
+        add_text(words, text, size);
+        return GP_WAITS_FOR_NOBODY;
+    }
     if (next == GP_WAITS_FOR_NOBODY || !what) {
         add_text(", which is running", text, size);
         return GP_WAITS_FOR_NOBODY;
@@ -60,17 +67,37 @@ static int describe_waited_for(gp_thread_world *world, int seat, char *text, siz
     return next;
 }
 
+/* Whoever keeps the others from meeting: the first worker that has not come, or has not been heard of. */
+static int find_missing(const gp_thread_world *world, int seat) {
+    for (int w = 0; w < world->world.workers; w++) {
+        bool silent = world->hooks && world->hooks->silence(world, w) > 0;
+        if (w != seat && (silent || atomic_load(&world->seats[w].waits_for) != GP_WAITS_FOR_ALL)) return w;
+    }
+    return GP_WAITS_FOR_NOBODY;
+}
+
+enum { HOPS = 32 };
+
 /* "worker 0 (B0 of stage 0) has waited 30.0 s for a message from worker 1 (F1 of stage 1), which is running": follows
  * who waits for whom until somebody runs or the circle is closed. */
 static void report_wait(gp_thread_world *world, int seat, double waited, int on, const char *what) {
     char text[1024] = "", since[64];
+    int passed[HOPS] = {seat}, count = 1;
     if (world->hooks && !world->hooks->speaks(world)) return;
     snprintf(since, sizeof since, " has waited %.1f s for ", waited);
     add_name(world, seat, text, sizeof text);
     add_text(since, text, sizeof text);
     add_what(on, what, text, sizeof text);
-    for (int hops = 0; on >= 0 && hops < world->world.workers; hops++) {
-        bool closed = on == seat;
+    while (on != GP_WAITS_FOR_NOBODY && count < HOPS) {
+        bool closed = false;
+        if (on == GP_WAITS_FOR_ALL) {
+            on = find_missing(world, seat);
+            if (on < 0) break;
+            add_text(", of which ", text, sizeof text);
+        }
+        for (int i = 0; i < count; i++)
+            closed = closed || passed[i] == on;
+        passed[count++] = on;
         on = describe_waited_for(world, on, text, sizeof text);
         if (closed) break;
     }

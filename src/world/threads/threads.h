@@ -37,8 +37,10 @@ typedef struct gp_thread_hooks {
     void (*poll)(gp_thread_world *world);          /* lets transfers go on */
     bool (*crowded)(const gp_thread_world *world); /* who polls takes time from others that compute */
     bool (*speaks)(const gp_thread_world *world);  /* whether this process reports long waits */
-    /* Adds where a worker is and when it was last heard of. */
+    /* Adds where a worker is. */
     void (*add_place)(const gp_thread_world *world, int worker, char *text, size_t size);
+    /* Seconds for which nothing was heard of the worker's process; 0 when all is well. */
+    double (*silence)(const gp_thread_world *world, int worker);
 } gp_thread_hooks;
 
 struct gp_thread_world {
