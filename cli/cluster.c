@@ -13,6 +13,13 @@ static bool speaks(const void *cluster) {
     return gp_cluster_speaks(cluster);
 }
 
+/* MPICH's launcher tells processes with this signal that another one has ended, which is noticed anyhow; nobody is to
+ * be ended by it. */
+static void ignore_news(void) {
+    struct sigaction action;
+    if (sigaction(SIGUSR1, NULL, &action) == 0 && action.sa_handler == SIG_DFL) signal(SIGUSR1, SIG_IGN);
+}
+
 gp_status cli_cluster_join(gp_cluster **cluster, const cli_command *command) {
     int launched = gp_cluster_launched();
     *cluster = NULL;
@@ -25,6 +32,7 @@ gp_status cli_cluster_join(gp_cluster **cluster, const cli_command *command) {
     if (status != GP_OK) return status;
     cli_message_speaker(speaks, *cluster);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* no process is left when the launcher is killed */
+    ignore_news();
     cli_message(GP_LOG_INFO, "cluster: %d processes, %s", gp_cluster_ranks(*cluster),
                 gp_cluster_implementation(*cluster));
     return GP_OK;

@@ -15,6 +15,7 @@ static struct {
     pthread_mutex_t lock;
     gp_log_level level;
     FILE *log;
+    bool shared;     /* the log is another process's */
     char line[LINE]; /* the live line as it stands; "": none */
     int color, terminal;
     bool (*speaks)(const void *user); /* NULL: yes */
@@ -41,16 +42,17 @@ static void write_message(gp_log_level level, const char *text) {
     size_t length = strlen(text);
     const char *end = length > 0 && text[length - 1] == '\n' ? "" : "\n";
     pthread_mutex_lock(&terminal.lock);
-    if (is_shown(level)) {
+    bool speaks = !terminal.speaks || terminal.speaks(terminal.speaker);
+    if (terminal.log && (speaks || !terminal.shared)) {
+        fprintf(terminal.log, "%s%s%s", prefix(level), text, end);
+        fflush(terminal.log);
+    }
+    if (speaks && level <= terminal.level) {
         if (terminal.line[0]) fputs("\r\033[K", stderr);
         const char *start = color(level);
         fprintf(stderr, "%s%s%s%s%s", start, prefix(level), text, *start ? "\033[0m" : "", end);
         if (terminal.line[0]) fputs(terminal.line, stderr);
         fflush(stderr);
-    }
-    if (terminal.log) {
-        fprintf(terminal.log, "%s%s%s", prefix(level), text, end);
-        fflush(terminal.log);
     }
     pthread_mutex_unlock(&terminal.lock);
 }
@@ -78,6 +80,14 @@ void cli_message_speaker(bool (*speaks)(const void *user), const void *user) {
 void cli_message_log(FILE *file) {
     pthread_mutex_lock(&terminal.lock);
     terminal.log = file;
+    terminal.shared = false;
+    pthread_mutex_unlock(&terminal.lock);
+}
+
+void cli_message_shared_log(FILE *file) {
+    cli_message_log(file);
+    pthread_mutex_lock(&terminal.lock);
+    terminal.shared = true;
     pthread_mutex_unlock(&terminal.lock);
 }
 

@@ -12,6 +12,8 @@
 void cli_message_start(gp_log_level level);
 /* Messages are also written to this file, whatever is shown; NULL: no longer. The caller closes it. */
 void cli_message_log(FILE *file);
+/* The same for the log of another process: only what this one speaks is written to it. */
+void cli_message_shared_log(FILE *file);
 
 /* A message with its line end; may be several lines. From any thread. */
 void cli_message(gp_log_level level, const char *format, ...) GP_PRINTF(2, 3);

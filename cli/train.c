@@ -26,7 +26,7 @@ static bool should_stop(void *user) {
 }
 
 /* What the machine offers, and what will run slowly. */
-static void describe_machine(const cli_config *config) {
+static void describe_machine(const cli_config *config, const gp_cluster *cluster) {
     gp_machine machine = {0};
     char memory[16];
     if (gp_machine_describe(&machine) != GP_OK) return;
@@ -35,7 +35,7 @@ static void describe_machine(const cli_config *config) {
                 machine.cores, gp_bytes_format(machine.memory, memory, sizeof memory), machine.products,
                 machine.kernels, machine.bf16_route);
     int64_t workers = s->pipeline.partitions * s->pipeline.replicas, wanted = workers * s->device.threads;
-    if (wanted > machine.cores)
+    if (wanted > machine.cores && !cluster)
         cli_message(GP_LOG_WARNING, "%lld workers of %lld thread%s each share %d core%s: they will take turns",
                     (long long)workers, (long long)s->device.threads, s->device.threads == 1 ? "" : "s", machine.cores,
                     machine.cores == 1 ? "" : "s");
@@ -154,14 +154,21 @@ static gp_status create_trainer(cli_session *session, bool resumed) {
     return status == GP_OK && weights && !resumed ? start_from(session, weights) : status;
 }
 
-/* A process that does not write the run's log may keep one of its own. */
-static gp_status open_own_log(const cli_session *session, FILE **log) {
+/* A process that does not keep the run's log keeps one of its own on request; otherwise it adds what it has to say when
+ * the others cannot. */
+static gp_status open_log(const cli_session *session, bool own, FILE **log) {
     char path[4096];
-    int rank = gp_cluster_rank(session->cluster);
-    snprintf(path, sizeof path, "%s/log-rank-%d.txt", session->config.settings.train.out, rank);
-    *log = fopen(path, "w");
-    if (!*log) return gp_error(GP_IO, "%s could not be written", path);
-    cli_message_log(*log);
+    const char *out = session->config.settings.train.out;
+    if (own)
+        snprintf(path, sizeof path, "%s/log-rank-%d.txt", out, gp_cluster_rank(session->cluster));
+    else
+        snprintf(path, sizeof path, "%s/log.txt", out);
+    *log = fopen(path, own ? "w" : "a");
+    if (!*log) return own ? gp_error(GP_IO, "%s could not be written", path) : GP_OK; /* it may be on another disk */
+    if (own)
+        cli_message_log(*log);
+    else
+        cli_message_shared_log(*log);
     return GP_OK;
 }
 
@@ -177,7 +184,7 @@ static gp_status begin_folder(cli_session *session, cli_resume *resume, const cl
     bool writes = cli_cluster_writes(session->cluster);
     gp_status status = cli_cluster_agree(session->cluster, writes ? open_folder(session, resume, log) : GP_OK);
     if (status != GP_OK) return status;
-    if (!writes && cli_given_flag(arguments, "rank-logs")) status = open_own_log(session, log);
+    if (!writes) status = open_log(session, cli_given_flag(arguments, "rank-logs"), log);
     status = cli_cluster_agree(session->cluster, status);
     return status == GP_OK && resume->found ? cli_resume_apply(resume, session) : status;
 }
@@ -202,7 +209,7 @@ static gp_status train(cli_session *session, gp_evaluation *validation) {
 
 static gp_status run_session(cli_session *session, cli_resume *resume, const cli_arguments *arguments, FILE **log,
                              gp_evaluation *validation) {
-    describe_machine(&session->config);
+    describe_machine(&session->config, session->cluster);
     gp_status status = create_trainer(session, resume->found);
     if (status == GP_OK) status = begin_folder(session, resume, arguments, log);
     if (status != GP_OK) return status;

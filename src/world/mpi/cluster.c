@@ -410,7 +410,10 @@ void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
         return;
     }
     /* The one who has spoken ends the job; should it not be able to, the others end by themselves. */
-    if (!gp_cluster_speaks(cluster)) sleep(2);
+    double limit = gp_seconds() + 2;
+    while (!gp_cluster_speaks(cluster) && gp_seconds() < limit)
+        usleep(10000);
+    gp_cluster_tell_loss(cluster); /* who should have said it may have been stuck */
     fflush(NULL);
     cluster->calls->abort(exit_status);
     _exit(exit_status);

@@ -30,6 +30,7 @@ typedef struct control_message {
     control_kind kind;
     int world;        /* number; -1: the cluster */
     int first, count; /* workers told of */
+    int lost;         /* with a failure: the first rank that is known to be lost; -1: none */
     gp_failure failure;
     control_seat seats[MOST_TOLD];
 } control_message;
@@ -85,10 +86,16 @@ static void send_mail(gp_cluster *cluster, control_mail *mail, int to) {
         atomic_store(&mail->transfer.pending, 0);
 }
 
+static int lost_rank(const gp_cluster *cluster) {
+    for (int r = 0; r < cluster->ranks; r++)
+        if (atomic_load(&cluster->peers[r].lost)) return r;
+    return -1;
+}
+
 static void send_failure(gp_cluster *cluster, int to, control_kind kind, int world, const gp_failure *failure) {
     control_mail *mail = &cluster->control->failures[to];
     if (atomic_load(&mail->transfer.pending) > 0) return;
-    mail->message = (control_message){.kind = kind, .world = world, .failure = *failure};
+    mail->message = (control_message){.kind = kind, .world = world, .failure = *failure, .lost = lost_rank(cluster)};
     send_mail(cluster, mail, to);
 }
 
@@ -101,6 +108,8 @@ static void tell_all(gp_cluster *cluster, int world, const gp_failure *failure) 
  * has told all then. */
 static void take_failure(gp_cluster *cluster, const control_message *message) {
     bool verdict = message->kind == CONTROL_VERDICT;
+    if (message->lost >= 0 && message->lost < cluster->ranks && message->lost != cluster->rank)
+        atomic_store(&cluster->peers[message->lost].lost, true);
     if (message->world < 0) {
         gp_cluster_fail(cluster, message->failure.status, message->failure.worker, message->failure.message, false);
         return;

@@ -17,12 +17,17 @@ enum { PORTION = 8 << 20 };
 
 /* In the driver's thread, which has no seat. */
 static gp_status await_as_driver(gp_mpi_world *world, const gp_mpi_transfer *transfer) {
+    double begun = gp_seconds(), report_after = world->threads.world.report_after;
     for (int rounds = 0; atomic_load_explicit(&transfer->pending, memory_order_acquire) > 0; rounds++) {
         if (gp_threads_failed(&world->threads.world, NULL))
             return gp_error(GP_ABORTED, "stopped because a worker failed");
         gp_cluster_poll(world->cluster);
         struct timespec time = {.tv_nsec = rounds < 400 ? 10000 : 200000};
         if (rounds > 200) nanosleep(&time, NULL);
+        double waited = rounds > 400 ? gp_seconds() - begun : 0;
+        if (waited < report_after) continue;
+        gp_cluster_report_wait(world->cluster, waited);
+        report_after = 2 * waited;
     }
     int error = atomic_load(&transfer->error);
     return error ? gp_mpi_error(world->cluster, error, "a message was lost") : GP_OK;

@@ -76,6 +76,7 @@ struct gp_cluster {
 
     pthread_mutex_t failure_lock;
     _Atomic bool failed; /* a rank is lost, or MPI fails */
+    _Atomic bool told;   /* this process has said so */
     gp_failure failure;
 };
 
@@ -123,6 +124,10 @@ gp_status gp_watch_start(gp_cluster *cluster); /* starts the service thread */
 void gp_watch_stop(gp_cluster *cluster);
 /* A rank is lost: `why` ends the sentence "rank 2 (host b) was lost: ...". */
 void gp_cluster_lose(gp_cluster *cluster, int rank, const char *why);
+/* Says through the log which rank was lost, once. */
+void gp_cluster_tell_loss(gp_cluster *cluster);
+/* Reports a wait for all ranks through the log: which of them have been silent. */
+void gp_cluster_report_wait(gp_cluster *cluster, double waited);
 /* When a process was started, in the system's ticks; 0: there is none with this number (here). */
 unsigned long long gp_process_started(int pid);
 /* The cluster fails; the first failure counts. */

@@ -22,6 +22,12 @@ static const double busy_poll = 3e-4, working_poll = 1e-3, idle_poll = 0.05, wor
 
 /* ---- lost ranks ---- */
 
+/* At once: the launcher may end this process next. */
+void gp_cluster_tell_loss(gp_cluster *cluster) {
+    if (cluster->failure.status == GP_PEER_LOST && !atomic_exchange(&cluster->told, true))
+        gp_log(GP_LOG_ERROR, "%s", cluster->failure.message);
+}
+
 void gp_cluster_fail(gp_cluster *cluster, gp_status status, int worker, const char *message, bool tell) {
     gp_failure failure = {.status = status, .worker = worker};
     snprintf(failure.message, sizeof failure.message, "%s", message);
@@ -30,6 +36,7 @@ void gp_cluster_fail(gp_cluster *cluster, gp_status status, int worker, const ch
     if (first) cluster->failure = failure;
     pthread_mutex_unlock(&cluster->failure_lock);
     if (!first) return;
+    if (status == GP_PEER_LOST && gp_cluster_speaks(cluster)) gp_cluster_tell_loss(cluster);
     if (tell) gp_control_tell(cluster, -1, &failure); /* before anybody here gives up */
     atomic_store_explicit(&cluster->failed, true, memory_order_release);
     pthread_mutex_lock(&cluster->list_lock);
@@ -71,8 +78,25 @@ void gp_cluster_lose(gp_cluster *cluster, int rank, const char *why) {
     int worker = cluster->worlds ? rank * cluster->worlds->each : -1;
     pthread_mutex_unlock(&cluster->list_lock);
     snprintf(message, sizeof message, "%s was lost: %s", name, why);
-    if (gp_cluster_speaks(cluster)) gp_log(GP_LOG_ERROR, "%s", message); /* the launcher may end this process next */
     gp_cluster_fail(cluster, GP_PEER_LOST, worker, message, true);
+}
+
+void gp_cluster_report_wait(gp_cluster *cluster, double waited) {
+    char text[900], name[300];
+    double now = gp_seconds();
+    if (!gp_cluster_speaks(cluster)) return;
+    int length = snprintf(text, sizeof text, "rank %d (host %s) has waited %.1f s for the other ranks", cluster->rank,
+                          cluster->peers[cluster->rank].host, waited);
+    for (int r = 0, told = 0; r < cluster->ranks && told < 4; r++) {
+        double silent = now - atomic_load(&cluster->peers[r].heard);
+        if (r == cluster->rank || silent < 3 * cluster->beat || length < 0 || (size_t)length >= sizeof text) continue;
+        pthread_mutex_lock(&cluster->list_lock);
+        name_rank(cluster, r, name, sizeof name);
+        pthread_mutex_unlock(&cluster->list_lock);
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s %s, which has been silent for %.0f s",
+                           told++ == 0 ? ", of which" : ",", name, silent);
+    }
+    gp_log(GP_LOG_WARNING, "%s", text);
 }
 
 /* ---- looking ---- */

@@ -67,12 +67,12 @@ static int describe_waited_for(gp_thread_world *world, int seat, char *text, siz
     return next;
 }
 
-/* Whoever keeps the others from meeting: the first worker that has not come, or has not been heard of. */
+/* Whoever keeps the others from meeting: the first worker that has not been heard of, or else that has not come. */
 static int find_missing(const gp_thread_world *world, int seat) {
-    for (int w = 0; w < world->world.workers; w++) {
-        bool silent = world->hooks && world->hooks->silence(world, w) > 0;
-        if (w != seat && (silent || atomic_load(&world->seats[w].waits_for) != GP_WAITS_FOR_ALL)) return w;
-    }
+    for (int w = 0; world->hooks && w < world->world.workers; w++)
+        if (w != seat && world->hooks->silence(world, w) > 0) return w;
+    for (int w = 0; w < world->world.workers; w++)
+        if (w != seat && atomic_load(&world->seats[w].waits_for) != GP_WAITS_FOR_ALL) return w;
     return GP_WAITS_FOR_NOBODY;
 }
 

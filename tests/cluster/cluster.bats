@@ -1,0 +1,209 @@
+# gpipe started by mpirun: one run of several processes. $MPIRUN is the launcher with its options, $IMPLEMENTATION its name.
+load ../cli/helper
+
+weights=checkpoints/latest/model.safetensors
+
+# The processes of a test find themselves by this.
+setup() {
+    export GPIPE_TEST_MARK="$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR"
+    make_corpus
+    make_config
+    sed -i 's/layers: 2/layers: 4/; /partitions: 2/d' run.yaml
+}
+
+# No process of the test is left behind.
+teardown() {
+    for pid in $(pids); do kill -9 "$pid" 2>/dev/null || true; done
+}
+
+pids() {
+    for environment in /proc/[0-9]*/environ; do
+        pid=${environment#/proc/}
+        pid=${pid%/environ}
+        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = gpipe ] || continue
+        tr '\0' '\n' 2>/dev/null <"$environment" | grep -qxF "GPIPE_TEST_MARK=$GPIPE_TEST_MARK" && echo "$pid"
+    done
+    true
+}
+
+# The process of a rank.
+pid_of() {
+    for pid in $(pids); do
+        tr '\0' '\n' <"/proc/$pid/environ" | grep -qE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1\$" && echo "$pid" && return
+    done
+    fail "there is no rank $1"
+}
+
+# Runs a command with its output in $output, $stdout, $stderr and its status in $status.
+together() {
+    status=0
+    timeout -k 5 100 $MPIRUN "$@" >stdout.txt 2>stderr.txt </dev/null || status=$?
+    stdout=$(cat stdout.txt)
+    stderr=$(cat stderr.txt)
+    output="$stdout
+$stderr"
+}
+
+# Starts a long run of 4 ranks in the background and waits until it makes steps.
+start_long_run() {
+    timeout -k 5 100 $MPIRUN -n 4 "$GPIPE" train run.yaml --set train.steps=1000000 --set checkpoint.every=20 "$@" \
+        >stdout.txt 2>stderr.txt </dev/null &
+    launcher=$!
+    for _ in $(seq 1 300); do
+        [ -s out/metrics.jsonl ] && [ "$(wc -l <out/metrics.jsonl)" -gt 3 ] && return
+        sleep 0.1
+    done
+    fail "no steps: $(cat stderr.txt)"
+}
+
+# Waits (at most 30 s) for the end of the run; its status is in $status.
+await_end() {
+    for _ in $(seq 1 300); do
+        kill -0 "$launcher" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -0 "$launcher" 2>/dev/null && fail "the run has not ended"
+    status=0
+    wait "$launcher" || status=$?
+    output=$(cat stdout.txt stderr.txt)
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -z "$(pids)" ] && return
+        sleep 0.3
+    done
+    fail "processes are left: $(pids)"
+}
+
+@test "the same bits as threads, for any grid; everything is said once" {
+    gpipe train run.yaml --set model.dropout=0.1 --set pipeline.partitions=4 --out threads
+    ended 0
+    together -n 4 "$GPIPE" train run.yaml --set model.dropout=0.1 --out ranks
+    ended 0
+    cmp "threads/$weights" "ranks/$weights"
+    [ "$(grep -c 'validation loss .* after 4 steps' stdout.txt)" -eq 1 ] || fail "not said once"
+    [ "$(grep -c 'plan: 4 partitions' stderr.txt)" -eq 1 ] || fail "not said once"
+    [ "$(wc -l <ranks/metrics.jsonl)" -eq 4 ]
+    together -n 2 "$GPIPE" train run.yaml --set model.dropout=0.1 --set pipeline.partitions=4 --set pipeline.workers_per_rank=2 --out hosts
+    ended 0
+    cmp "threads/$weights" "hosts/$weights"
+}
+
+@test "replicas over ranks, optimizer state sharded; what is left open is worked out" {
+    gpipe train run.yaml --set pipeline.replicas=2 --set pipeline.partitions=2 --out threads
+    ended 0
+    together -n 4 "$GPIPE" train run.yaml --set pipeline.replicas=2 --out ranks
+    ended 0
+    says "plan: 2 replicas of 2 partitions"
+    cmp "threads/$weights" "ranks/$weights"
+    together -n 4 "$GPIPE" train run.yaml --set pipeline.partitions=2 --set optimizer.shard=true --out sharded
+    ended 0
+    cmp "threads/$weights" "sharded/$weights"
+    grep -q '"host"' ranks/report.json
+}
+
+@test "grids that do not fit the ranks are refused once" {
+    together -n 3 "$GPIPE" train run.yaml --set pipeline.partitions=2 --set pipeline.replicas=1
+    ended 2
+    [ "$(grep -c '3 ranks were started, but pipeline.partitions x pipeline.replicas is 2 x 1: start 2 ranks' stderr.txt)" -eq 1 ] || fail "not said once"
+    together -n 3 "$GPIPE" train run.yaml --set pipeline.partitions=2
+    ended 2
+    together -n 2 "$GPIPE" train run.yaml --set pipeline.workers_per_rank=5
+    ended 2
+    says "pipeline.partitions is 10, but the model has only"
+    [ ! -e out ]
+}
+
+@test "a rank with another configuration, other data or without its data is refused" {
+    sed 's/batch: 4/batch: 8/' run.yaml >other.yaml
+    together -n 1 "$GPIPE" train run.yaml : -n 1 "$GPIPE" train other.yaml
+    ended 2
+    says "the configuration (train) of rank 1"
+    mkdir elsewhere
+    cp run.yaml elsewhere
+    together -n 1 "$GPIPE" train run.yaml : -n 1 sh -c "cd elsewhere && exec $GPIPE train run.yaml"
+    ended 2
+    says "rank 1 (host"
+    says "corpus.txt"
+    tr 'a' 'e' <corpus.txt | sed 's/e/a/' >elsewhere/corpus.txt
+    together -n 1 "$GPIPE" train run.yaml : -n 1 sh -c "cd elsewhere && exec $GPIPE train run.yaml"
+    ended 2
+    says "the data of rank 1"
+}
+
+@test "plans know hosts; evaluation together; other commands are refused" {
+    together -n 4 "$GPIPE" plan run.yaml
+    ended 0
+    [[ $stdout == *"host"* ]] || fail "no hosts"
+    [ "$(grep -c 'parameters' stdout.txt)" -eq 2 ] || fail "not printed once"
+    gpipe train run.yaml --set pipeline.partitions=2
+    ended 0
+    gpipe eval out
+    ended 0
+    alone=$stdout
+    together -n 3 "$GPIPE" eval out
+    ended 0
+    [ "$(grep -a 'loss' stdout.txt)" = "$alone" ] || fail "another loss"
+    together -n 2 "$GPIPE" profile run.yaml
+    ended 2
+    says "is the work of one process, but 2 were started"
+}
+
+@test "a rank that is killed ends the run: all ranks in turn" {
+    for rank in 0 1 2 3; do
+        rm -rf out
+        start_long_run
+        kill -9 "$(pid_of $rank)"
+        await_end
+        [ "$status" -ne 0 ] || fail "status 0"
+        # MPICH's launcher may be faster than those who want to say it.
+        [ "$IMPLEMENTATION" = mpich ] || says "rank $rank (host "
+        [ "$IMPLEMENTATION" = mpich ] || says "was lost: its process ended"
+        gpipe inspect "out/checkpoints/latest/model.safetensors" || true
+        [ ! -e out/checkpoints/latest ] || [ -s out/checkpoints/latest/model.safetensors ]
+    done
+}
+
+@test "a rank that is stopped is named" {
+    start_long_run --set pipeline.report_after=1
+    pid=$(pid_of 2)
+    kill -STOP "$pid"
+    for _ in $(seq 1 150); do
+        grep -qa "silent for" stderr.txt && break
+        sleep 0.1
+    done
+    grep -a "has waited" stderr.txt | grep -qaE "rank 2(,| \() *host .*, which has been silent" || fail "$(cat stderr.txt)"
+    kill -9 "$pid"
+    await_end
+    [ "$status" -ne 0 ]
+}
+
+@test "rank 0 that is stopped is named by another one" {
+    start_long_run --set pipeline.report_after=1
+    pid=$(pid_of 0)
+    kill -STOP "$pid"
+    for _ in $(seq 1 150); do
+        grep -qa "silent for" stderr.txt && break
+        sleep 0.1
+    done
+    grep -a "has waited" stderr.txt | grep -qaE "rank 0(,| \() *host .*, which has been silent" || fail "$(cat stderr.txt)"
+    kill -9 "$pid"
+    await_end
+    [ "$status" -ne 0 ]
+}
+
+@test "a signal to one rank finishes the run of all in good order" {
+    start_long_run
+    kill -TERM "$(pid_of 3)"
+    await_end
+    [ "$status" -ne 0 ]
+    says "interrupted after step"
+    [ -s "out/$weights" ]
+    [ "$(grep -ac 'interrupted after step' stderr.txt)" -eq 1 ] || fail "not said once"
+}
+
+@test "logs of ranks on request" {
+    together -n 2 "$GPIPE" train run.yaml --rank-logs
+    ended 0
+    [ -e out/log.txt ]
+    [ -e out/log-rank-1.txt ]
+}
