@@ -152,6 +152,7 @@ static bool possible(cut_problem *problem, int64_t limit) {
 /* Names what does not fit: filling the parts to the brim from the front leaves layers over or a part without any. */
 static gp_status does_not_fit(const cut_problem *problem) {
     double most = largest(problem->limits, problem->parts, 0);
+    if (!problem->memory_sums) return gp_error(GP_FAILED, "there is no partition");
     for (size_t i = 0; i < problem->count; i++) {
         double bytes = problem->memory_sums[i + 1] - problem->memory_sums[i];
         if (bytes > most)
