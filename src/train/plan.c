@@ -39,7 +39,7 @@ static gp_status simulate(gp_plan *plan, const gp_layout *layout, const gp_engin
     if (status != GP_OK) goto done;
     plan->bubble = simulation.bubble;
     plan->step_seconds = layout->times ? simulation.span : 0;
-    for (size_t w = 0; layout->times && w < plan->worker_count; w++) {
+    for (size_t w = 0; layout->times && stages > 0 && w < plan->worker_count; w++) {
         size_t count, s = w % stages;
         const gp_action *actions = gp_schedule_actions(schedule, (int)s, &count);
         for (size_t a = 0; a < count; a++) {
