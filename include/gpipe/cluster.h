@@ -37,7 +37,8 @@ typedef struct gp_cluster_options {
  * process was started by itself. Pure. */
 GP_API int gp_cluster_launched(void);
 
-/* The MPI implementations that gpipe was built for, "Open MPI 4.1.4, MPICH 4.0.2"; "" without MPI. Lives for ever. Pure. */
+/* The MPI implementations that gpipe was built for, "Open MPI 4.1.4, MPICH 4.0.2"; "" without MPI. Lives for ever.
+ * Pure. */
 GP_API const char *gp_cluster_implementations(void);
 
 /* Joins the processes; collective. MPI is initialised unless the program has done so, and finalised by

@@ -64,7 +64,7 @@ static gp_status check_id(const gp_vocabulary *vocabulary, int64_t id, const cha
     }
     const gp_token *token = &vocabulary->tokens[id];
     if (token->there &&
-        (token->name_bytes != bytes || memcmp(gp_vocabulary_name(vocabulary, (int32_t)id), name, bytes))) {
+        (token->name_bytes != bytes || memcmp(gp_vocabulary_name(vocabulary, (int32_t)id), name, bytes) != 0)) {
         return gp_error(GP_INVALID, "its tokens \"%.64s\" and \"%.*s\" have the same id %" PRId64,
                         gp_vocabulary_name(vocabulary, (int32_t)id), length, name, id);
     }
