@@ -1,7 +1,19 @@
-/* Operations of the reference device that move or sum elements. */
+/* Operations of the reference device that move or sum elements. What only moves them takes any dtype, so that it counts
+ * in bytes: integers are not doubles. */
 #include <string.h>
 
 #include "device/reference/reference.h"
+
+static size_t element_bytes(const gp_reference_call *call) {
+    return gp_reference_bytes((gp_type){call->output_types[0].dtype, {.rank = 0}});
+}
+
+/* Elements from `from` on of an input to the place `to` of the result. */
+static void move(const gp_reference_call *call, int64_t to, int input, int64_t from, int64_t count) {
+    size_t bytes = element_bytes(call);
+    memcpy((char *)call->outputs[0] + (size_t)to * bytes, (const char *)call->inputs[input] + (size_t)from * bytes,
+           (size_t)count * bytes);
+}
 
 gp_status gp_reference_transpose(const gp_reference_call *call) {
     const gp_transpose_attributes *attributes = call->attributes;
@@ -17,7 +29,7 @@ gp_status gp_reference_transpose(const gp_reference_call *call) {
             offset += rest % to.dims[i] * strides[attributes->order[i]];
             rest /= to.dims[i];
         }
-        gp_reference_out(call, 0)[e] = gp_reference_in(call, 0)[offset];
+        move(call, e, 0, offset, 1);
     }
     return GP_OK;
 }
@@ -44,10 +56,8 @@ gp_status gp_reference_slice(const gp_reference_call *call) {
     int64_t outer = outer_of(call->input_types[0].shape, a->axis),
             inner = inner_of(call->input_types[0].shape, a->axis);
     int64_t row = (a->end - a->begin) * inner;
-    for (int64_t o = 0; o < outer; o++) {
-        const double *x = gp_reference_in(call, 0) + (o * a->length + a->begin) * inner;
-        memcpy(gp_reference_out(call, 0) + o * row, x, (size_t)row * sizeof *x);
-    }
+    for (int64_t o = 0; o < outer; o++)
+        move(call, o * row, 0, (o * a->length + a->begin) * inner, row);
     return GP_OK;
 }
 
@@ -70,10 +80,8 @@ gp_status gp_reference_concatenate(const gp_reference_call *call) {
     int64_t outer = outer_of(shape, a->axis), inner = inner_of(shape, a->axis), begin = 0;
     for (int n = 0; n < call->input_count; n++) {
         int64_t length = call->input_types[n].shape.dims[a->axis];
-        for (int64_t o = 0; o < outer; o++) {
-            double *y = gp_reference_out(call, 0) + (o * shape.dims[a->axis] + begin) * inner;
-            memcpy(y, gp_reference_in(call, n) + o * length * inner, (size_t)(length * inner) * sizeof *y);
-        }
+        for (int64_t o = 0; o < outer; o++)
+            move(call, (o * shape.dims[a->axis] + begin) * inner, n, o * length * inner, length * inner);
         begin += length;
     }
     return GP_OK;

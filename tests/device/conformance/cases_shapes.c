@@ -1,4 +1,4 @@
-/* Cases of operations that move or sum elements. */
+/* Cases of operations that move or sum elements. What only moves them takes integers too: labels, tokens and masks. */
 #include "suite.h"
 
 void cases_transpose(suite *s) {
@@ -18,8 +18,9 @@ void cases_transpose(suite *s) {
         {{6, {2, 1, 3, 2, 1, 5}}, {{5, 0, 3, 1, 4, 2}}},
     };
     for (size_t i = 0; i < COUNT(CASES); i++) {
-        operand x = activation(s, CASES[i].x);
+        operand x = activation(s, CASES[i].x), numbers = integers(s, CASES[i].x, -90, 90);
         emit(s, GP_OP_TRANSPOSE, &CASES[i].attributes, &x, 1);
+        emit(s, GP_OP_TRANSPOSE, &CASES[i].attributes, &numbers, 1);
     }
 }
 
@@ -36,8 +37,9 @@ void cases_slice(suite *s) {
     for (size_t i = 0; i < COUNT(SLICES); i++) {
         int64_t length = SLICES[i].x.dims[SLICES[i].axis];
         gp_slice_attributes attributes = {SLICES[i].axis, SLICES[i].begin, SLICES[i].end, length};
-        operand x = activation(s, SLICES[i].x);
+        operand x = activation(s, SLICES[i].x), numbers = integers(s, SLICES[i].x, -90, 90);
         emit(s, GP_OP_SLICE, &attributes, &x, 1);
+        emit(s, GP_OP_SLICE, &attributes, &numbers, 1);
     }
 }
 
@@ -59,13 +61,15 @@ void cases_concatenate(suite *s) {
                  {{3, {2, 3, 5}}, 1, 4}, {{4, {2, 1, 3, 7}}, 2, 3}, {{3, {4, 1, 1}}, 2, 5}};
     for (size_t i = 0; i < COUNT(CASES); i++) {
         gp_concatenate_attributes attributes = {CASES[i].axis};
-        operand inputs[GP_MAX_OPERANDS];
+        operand inputs[GP_MAX_OPERANDS], numbers[GP_MAX_OPERANDS];
         for (int k = 0; k < CASES[i].count; k++) {
             gp_shape shape = CASES[i].x;
             shape.dims[CASES[i].axis] += k % 3;
             inputs[k] = activation(s, shape);
+            numbers[k] = integers(s, shape, -90, 90);
         }
         emit(s, GP_OP_CONCATENATE, &attributes, inputs, CASES[i].count);
+        emit(s, GP_OP_CONCATENATE, &attributes, numbers, CASES[i].count);
     }
 }
 
