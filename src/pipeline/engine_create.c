@@ -194,6 +194,12 @@ static void end_workers(gp_engine *engine) {
     for (size_t w = 0; w < engine->started; w++)
         gp_thread_join(engine->workers[w].thread);
     for (size_t w = 0; engine->workers && w < engine->count; w++)
+        gp_reducer_destroy(&engine->workers[w].reducer); /* it has a thread too */
+}
+
+/* After the world: until it is gone, other ranks' messages may arrive in the workers' memory. */
+static void destroy_workers(gp_engine *engine) {
+    for (size_t w = 0; engine->workers && w < engine->count; w++)
         gp_worker_destroy(&engine->workers[w]);
 }
 
@@ -205,6 +211,7 @@ void gp_engine_destroy(gp_engine *engine) {
     gp_engine_save_abandon(engine);
     end_workers(engine);
     gp_world_destroy(engine->world);
+    destroy_workers(engine);
     while (engine->agendas) {
         gp_agenda *next = engine->agendas->next;
         gp_agenda_destroy(engine->agendas);

@@ -217,7 +217,6 @@ void gp_worker_poison(gp_worker *worker) {
 }
 
 void gp_worker_release(gp_worker *worker) {
-    gp_reducer_destroy(&worker->reducer);
     if (worker->device) {
         gp_device_release(worker->device, worker->stash, worker->stash_bytes);
         gp_device_release(worker->device, worker->communication, worker->communication_bytes);

@@ -42,7 +42,8 @@ size_t gp_link_staging_bytes(const gp_world *world, int worker, int receiver, in
 
 /* Both ends open the link (any order; `tag`, 0 or 1, tells links between the same two apart); neither waits for the
  * other. The receiver gives memory for `slots` slots of slot_bytes each (multiple of 64), the sender staging for slots
- * of the same size, in any number. The link belongs to the world. */
+ * of the same size, in any number. The link belongs to the world, and so does the memory until the world is destroyed:
+ * after a failure messages may still be on their way into it. */
 gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                 void *memory, gp_link **link);
 gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, int slots, size_t slot_bytes,
