@@ -163,6 +163,19 @@ await_end() {
     done
 }
 
+@test "what was killed goes on with the very same bits, on another grid" {
+    gpipe train run.yaml --set train.steps=400 --set pipeline.partitions=2 --set model.dropout=0.1 --out whole
+    ended 0
+    start_long_run --set train.steps=400 --set checkpoint.every=3 --set model.dropout=0.1
+    kill -9 "$(pid_of $((RANDOM % 4)))"
+    await_end
+    [ "$status" -ne 0 ]
+    together -n 3 "$GPIPE" train run.yaml --set train.steps=400 --set model.dropout=0.1 --resume out
+    ended 0
+    cmp "whole/$weights" "out/$weights"
+    [ "$(wc -l <out/metrics.jsonl)" -eq 400 ]
+}
+
 @test "a rank that is stopped is named" {
     start_long_run --set pipeline.report_after=1
     pid=$(pid_of 2)
@@ -195,7 +208,7 @@ await_end() {
     start_long_run
     kill -TERM "$(pid_of 3)"
     await_end
-    [ "$status" -ne 0 ]
+    [ "$status" -eq 0 ]
     says "interrupted after step"
     [ -s "out/$weights" ]
     [ "$(grep -ac 'interrupted after step' stderr.txt)" -eq 1 ] || fail "not said once"
