@@ -18,7 +18,8 @@ static weights weights_of(temporary *t, gp_trainer *trainer, const char *name) {
 
 static bool same(const weights *a, const weights *b, const char *name) {
     size_t i, j;
-    assert_true(gp_safetensors_find(a->file, name, &i) && gp_safetensors_find(b->file, name, &j));
+    assert_true(gp_safetensors_find(a->file, name, &i));
+    assert_true(gp_safetensors_find(b->file, name, &j));
     gp_type type = gp_safetensors_type(a->file, i);
     size_t bytes = (size_t)gp_shape_elements(type.shape) * sizeof(float);
     return memcmp(gp_safetensors_data(a->file, i), gp_safetensors_data(b->file, j), bytes) == 0;
