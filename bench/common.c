@@ -11,14 +11,19 @@ void bench_check(gp_status status, const char *what) {
     exit(gp_status_exit(status));
 }
 
-double bench_option(int count, char **arguments, const char *name, double fallback) {
+const char *bench_text(int count, char **arguments, const char *name) {
     size_t length = strlen(name);
     for (int i = 1; i < count; i++) {
         if (strncmp(arguments[i], "--", 2) == 0 && strncmp(arguments[i] + 2, name, length) == 0 &&
             arguments[i][2 + length] == '=')
-            return atof(arguments[i] + 3 + length);
+            return arguments[i] + 3 + length;
     }
-    return fallback;
+    return NULL;
+}
+
+double bench_option(int count, char **arguments, const char *name, double fallback) {
+    const char *text = bench_text(count, arguments, name);
+    return text ? atof(text) : fallback;
 }
 
 bool bench_flag(int count, char **arguments, const char *name) {

@@ -8,6 +8,8 @@
 void bench_check(gp_status status, const char *what);
 /* The value of "--name=value" as a number, or `fallback`. */
 double bench_option(int count, char **arguments, const char *name, double fallback);
+/* The value of "--name=value" as it stands, or NULL. */
+const char *bench_text(int count, char **arguments, const char *name);
 /* Whether "--name" was given. */
 bool bench_flag(int count, char **arguments, const char *name);
 double bench_seconds(void);
