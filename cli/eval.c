@@ -103,13 +103,13 @@ const cli_command cli_eval = {
     .most = 1,
     .kind = CLI_FOLDER,
     .summary = "loss of a run's weights over a whole split",
-    .description =
-        "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits "
-        "per character or "
-        "byte; of a classifier the loss, and how often the right class comes first and among the first five. "
-        "The configuration, the vocabulary and the weights are the run directory's; the keys of "
-        "pipeline and device "
-        "may be set to others and change nothing but the speed.",
+    .description = "Prints the mean loss of a run's weights over every token of a split, its perplexity and the bits "
+                   "per character or "
+                   "byte; of a classifier the loss, and how often the right class comes first and (with more than five "
+                   "classes) among the first five. "
+                   "The configuration, the vocabulary and the weights are the run directory's; the keys of "
+                   "pipeline and device "
+                   "may be set to others and change nothing but the speed.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -13,6 +13,10 @@ static int64_t count_of(const gp_evaluation *found) {
     return found->samples > 0 ? found->samples : (int64_t)found->weight;
 }
 
+bool cli_top5_tells(const gp_evaluation *found) {
+    return found->classes > 5;
+}
+
 gp_status cli_confusion_create(const gp_model *model, const gp_dataset *dataset, int64_t **confusion) {
     int64_t classes = gp_model_class_count(model);
     if (classes < 1 || !gp_dataset_classes(dataset))
@@ -44,10 +48,11 @@ static json_t *names_json(const gp_classes *classes) {
 }
 
 static bool print_json(const char *what, const gp_evaluation *found, const gp_dataset *dataset) {
-    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I, s:I}", "split", what, "loss", found->loss, "accuracy",
-                               share(found->top1, found->samples), "accuracy_top5", share(found->top5, found->samples),
-                               gp_dataset_unit(dataset), (json_int_t)count_of(found), "corrupt",
-                               (json_int_t)gp_dataset_corrupt(dataset));
+    json_t *object = json_pack("{s:s, s:f, s:f, s:I, s:I}", "split", what, "loss", found->loss, "accuracy",
+                               share(found->top1, found->samples), gp_dataset_unit(dataset),
+                               (json_int_t)count_of(found), "corrupt", (json_int_t)gp_dataset_corrupt(dataset));
+    if (object && cli_top5_tells(found))
+        json_object_set_new(object, "accuracy_top5", json_real(share(found->top5, found->samples)));
     if (object && found->confusion) {
         json_object_set_new(object, "classes", names_json(gp_dataset_classes(dataset)));
         json_object_set_new(object, "confusion", confusion_json(found));
@@ -76,9 +81,12 @@ static bool print_confusion(const gp_evaluation *found, const gp_classes *classe
 
 static bool print_text(const char *what, const gp_evaluation *found, const gp_dataset *dataset) {
     int64_t corrupt = gp_dataset_corrupt(dataset);
-    bool written = printf("%s loss %.6f  accuracy %.2f%%  among the first five %.2f%%  over %lld %s", what, found->loss,
-                          100 * share(found->top1, found->samples), 100 * share(found->top5, found->samples),
-                          (long long)count_of(found), gp_dataset_unit(dataset)) > 0;
+    char five[48] = "";
+    if (cli_top5_tells(found))
+        snprintf(five, sizeof five, "  among the first five %.2f%%", 100 * share(found->top5, found->samples));
+    bool written = printf("%s loss %.6f  accuracy %.2f%%%s  over %lld %s", what, found->loss,
+                          100 * share(found->top1, found->samples), five, (long long)count_of(found),
+                          gp_dataset_unit(dataset)) > 0;
     if (corrupt > 0) written = printf(" (%lld more are corrupt)", (long long)corrupt) > 0 && written;
     written = puts("") >= 0 && written;
     return found->confusion ? print_confusion(found, gp_dataset_classes(dataset)) && written : written;

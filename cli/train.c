@@ -7,6 +7,7 @@
 
 #include "cluster.h"
 #include "commands.h"
+#include "eval_classes.h"
 #include "gpipe/device.h"
 #include "message.h"
 #include "progress.h"
@@ -102,10 +103,13 @@ static gp_status print_table(const cli_session *session, const gp_evaluation *va
     if (isfinite(validation->loss))
         printf("validation loss %.4f after %lld steps\n", validation->loss,
                (long long)gp_trainer_step_count(session->trainer));
-    if (isfinite(validation->loss) && validation->samples > 0)
-        printf("accuracy %.2f%%, among the first five %.2f%%, of %lld\n",
-               100.0 * (double)validation->top1 / (double)validation->samples,
-               100.0 * (double)validation->top5 / (double)validation->samples, (long long)validation->samples);
+    if (isfinite(validation->loss) && validation->samples > 0) {
+        double samples = (double)validation->samples;
+        printf("accuracy %.2f%%, ", 100.0 * (double)validation->top1 / samples);
+        if (cli_top5_tells(validation))
+            printf("among the first five %.2f%%, ", 100.0 * (double)validation->top5 / samples);
+        printf("of %lld\n", (long long)validation->samples);
+    }
     if (isfinite(validation->loss)) puts("");
     return cli_print_text(text);
 }

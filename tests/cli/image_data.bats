@@ -50,6 +50,25 @@ weights=checkpoints/latest/model.safetensors
     says "over 24 images"
 }
 
+@test "the first five are told of when there are more than five classes" {
+    quick=(--set train.steps=1 --set pipeline.partitions=1)
+    gpipe train run.yaml "${quick[@]}"
+    says "accuracy"
+    [[ "$stdout$stderr" != *five* ]] || fail "the first five of three classes"
+    gpipe eval out
+    [[ "$stdout" == *"accuracy"* && "$stdout" != *five* ]] || fail "the first five of three classes"
+    gpipe eval out --json
+    [[ "$stdout" == *'"accuracy"'* && "$stdout" != *top5* ]] || fail "the first five of three classes"
+    "$MAKE_IMAGES" six 6 2 10
+    gpipe train run.yaml "${quick[@]}" --set data.images=six --out more
+    says "among the first five"
+    gpipe eval more
+    says "among the first five"
+    gpipe eval more --json
+    says '"accuracy_top5"'
+    grep -q val_top5 more/metrics.jsonl
+}
+
 @test "the same bits for any threads, partitions and prefetching" {
     for way in threads=1 threads=3; do
         gpipe train run.yaml -q --out "$way" --set "data.$way" --set data.augment.crop=resized --set data.augment.flip=true \
