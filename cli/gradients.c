@@ -10,7 +10,7 @@ static gp_status write_gradients(cli_session *session, const char *path) {
     gp_pipeline_options pipeline;
     gp_optimizer_options optimizer;
     gp_batch batch = {0};
-    cli_config_pipeline(&session->config, &pipeline);
+    cli_session_pipeline(session, &pipeline);
     cli_config_optimizer(&session->config, &optimizer);
     gp_status status = gp_trainer_create(&session->trainer, session->model, &pipeline, &optimizer, s->train.steps);
     if (status == GP_OK) status = gp_batch_create(&batch, session->dataset, s->train.batch);

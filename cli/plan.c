@@ -23,7 +23,7 @@ static gp_status print_schedule(const gp_pipeline_options *pipeline) {
     return status;
 }
 
-static gp_status show(const cli_session *session, const cli_arguments *arguments) {
+static gp_status show(cli_session *session, const cli_arguments *arguments) {
     gp_pipeline_options pipeline;
     gp_optimizer_options optimizer;
     gp_plan *plan = NULL;

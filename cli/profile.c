@@ -46,10 +46,10 @@ static gp_status print_json(const gp_profile *profile, const gp_model *model) {
     return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
 }
 
-static gp_status profile_model(const cli_session *session, bool json) {
+static gp_status profile_model(cli_session *session, bool json) {
     gp_pipeline_options pipeline;
     gp_profile *profile = NULL;
-    cli_config_pipeline(&session->config, &pipeline);
+    cli_session_pipeline(session, &pipeline);
     gp_status status = gp_profile_create(&profile, session->model, &pipeline);
     if (status == GP_OK && json) status = print_json(profile, session->model);
     if (status == GP_OK && !json) print_table(profile, session->model);

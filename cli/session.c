@@ -107,9 +107,10 @@ static gp_status join(const cli_session *session, gp_status status) {
     return status;
 }
 
-void cli_session_pipeline(const cli_session *session, gp_pipeline_options *options) {
+void cli_session_pipeline(cli_session *session, gp_pipeline_options *options) {
     cli_config_pipeline(&session->config, options);
     options->cluster = session->cluster;
+    cli_measuring_start(&session->measuring, options);
 }
 
 gp_status cli_session_open(cli_session *session, const char *path, const cli_arguments *arguments, cli_data_use data) {

@@ -4,6 +4,7 @@
 
 #include "arguments.h"
 #include "config.h"
+#include "measuring.h"
 
 typedef struct cli_session {
     cli_config config;
@@ -14,6 +15,7 @@ typedef struct cli_session {
     gp_model *model;
     gp_trainer *trainer;
     gp_cluster *cluster; /* borrowed; NULL: this process works alone */
+    cli_measuring measuring;
 } cli_session;
 
 /* Whether the data is opened: it must be there; only when the vocabulary is not known without it; not at all. */
@@ -34,8 +36,8 @@ gp_status cli_session_open_run(cli_session *session, const char *folder, const c
 gp_status cli_session_load_weights(cli_session *session, const char *folder, const char *checkpoint, int64_t batch);
 /* The path of a checkpoint's weights, for gp_shards_open. Errors: GP_INVALID when there is nothing. */
 gp_status cli_session_weights_path(const char *folder, const char *checkpoint, char *path, size_t size);
-/* The options of the session's pipeline, its cluster among them. */
-void cli_session_pipeline(const cli_session *session, gp_pipeline_options *options);
+/* The options of the session's pipeline, its cluster among them, and that it is told what is measured. */
+void cli_session_pipeline(cli_session *session, gp_pipeline_options *options);
 void cli_session_close(cli_session *session);
 
 /* A text from the library to stdout, freed. */

@@ -45,6 +45,10 @@ typedef struct gp_pipeline_options {
                       goes on */
     gp_cluster *cluster;  /* whose processes share the workers, all with the same options; NULL: all are threads here */
     int workers_per_rank; /* of the cluster; 0: 1, or all when there is one rank */
+    /* Called before a layer (from 0) of so many is measured, and with layer = layers at the end; not for layers that
+     * cost the same as one that was measured. By a thread of the library, while the caller waits. NULL: not called. */
+    void (*measuring)(void *user, size_t layer, size_t layers, const char *kind);
+    void *measuring_user;
 } gp_pipeline_options;
 
 typedef enum gp_optimizer_kind {

@@ -147,6 +147,10 @@ size_t gp_model_ports(const gp_model *model, const gp_port **ports) {
     return model->port_count;
 }
 
+gp_type gp_model_port_type(const gp_model *model, size_t port, gp_dtype dtype) {
+    return model->port_types[gp_activation_index(dtype)][port];
+}
+
 size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses) {
     if (uses) *uses = model->uses;
     return model->use_count;

@@ -27,6 +27,8 @@ typedef struct gp_parameter_use {
 
 /* Sorted by (source, destination). Valid after gp_model_finish. */
 size_t gp_model_ports(const gp_model *model, const gp_port **ports);
+/* What flows through a port with activations of this dtype; dimension 0 is the batch. Valid after gp_model_finish. */
+gp_type gp_model_port_type(const gp_model *model, size_t port, gp_dtype dtype);
 /* Sorted by (layer, order of declaration). Valid after gp_model_finish. */
 size_t gp_model_uses(const gp_model *model, const gp_parameter_use **uses);
 

@@ -46,6 +46,9 @@ typedef struct gp_engine_options {
     gp_cluster *cluster; /* whose ranks share the workers, every process with the same options; NULL: all are here */
     int64_t steps;       /* of the whole training: rates that are scheduled over it grow with step / steps; 0: they
                             stay at their beginning */
+    /* See gp_pipeline_options; NULL: none. */
+    void (*measuring)(void *user, size_t layer, size_t layers, const char *kind);
+    void *measuring_user;
 } gp_engine_options;
 
 /* Bytes of a worker by kind. */

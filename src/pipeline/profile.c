@@ -1,6 +1,5 @@
 /* Seconds of every layer alone, for partitions balanced by time: each layer is compiled as a stage of its own and run
- * on a device like a worker's, in a thread pinned like a worker's. Layers in a row that are equal in all that costs
- * time (kind, parameters, FLOPs, values exchanged) are measured once. */
+ * on a device like a worker's, in a thread pinned like a worker's. Of layers that are alike one is measured. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +7,12 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "pipeline/alike.h"
 #include "pipeline/stage.h"
 
 enum { FEWEST_RUNS = 3, MOST_RUNS = 9, NOISE = 4096 };
 #define LONG_ENOUGH 0.2 /* seconds after which a layer is not run again, given the fewest runs */
+#define LONG        1.0 /* seconds after which it is not run again at all: what takes long is disturbed little */
 
 typedef struct profile {
     const gp_engine_options *options;
@@ -19,6 +20,7 @@ typedef struct profile {
     size_t layers;
     int64_t samples;
     size_t *bounds; /* every layer a stage */
+    size_t *first;  /* of each layer, the one that is measured for it */
     gp_device *device;
     float noise[NOISE];
     gp_status status;
@@ -195,7 +197,11 @@ static int compare_seconds(const void *a, const void *b) {
 
 static double median(double *seconds, int count) {
     qsort(seconds, (size_t)count, sizeof *seconds, compare_seconds);
-    return seconds[count / 2];
+    return seconds[(count - 1) / 2];
+}
+
+static bool goes_on(int runs, double seconds) {
+    return seconds < LONG && (runs < FEWEST_RUNS || (runs < MOST_RUNS && seconds < LONG_ENOUGH));
 }
 
 static gp_status measure(const profile *all, const measured_layer *layer, gp_stage_times *result) {
@@ -204,7 +210,7 @@ static gp_status measure(const profile *all, const measured_layer *layer, gp_sta
     GP_TRY(run_once(all, layer, &times)); /* touches all memory */
     double begun = gp_seconds();
     int runs = 0;
-    while (runs < FEWEST_RUNS || (runs < MOST_RUNS && gp_seconds() - begun < LONG_ENOUGH)) {
+    while (runs == 0 || goes_on(runs, gp_seconds() - begun)) {
         GP_TRY(run_once(all, layer, &times));
         forward[runs] = times.forward;
         recompute[runs] = times.recompute;
@@ -217,57 +223,11 @@ static gp_status measure(const profile *all, const measured_layer *layer, gp_sta
 
 /* ---- all layers ---- */
 
-/* The next port of a layer from `at` on that is no mask (integers of a skip, perhaps from far away); masks that arrive
- * on the way are counted. */
-static size_t next_port(const gp_port *ports, size_t count, size_t at, int32_t layer, int *masks) {
-    for (; at < count; at++) {
-        if (ports[at].source != layer && ports[at].destination != layer) continue;
-        bool mask = ports[at].destination == layer && ports[at].skip && ports[at].indices;
-        if (!mask) break;
-        (*masks)++;
-    }
-    return at;
-}
-
-/* The ports of a layer as one side of it sees them, told apart by distance. */
-static bool same_ports(const gp_model *model, int32_t a, int32_t b) {
-    const gp_port *ports;
-    size_t count = gp_model_ports(model, &ports), at_a = 0, at_b = 0;
-    int masks_a = 0, masks_b = 0;
-    for (;; at_a++, at_b++) {
-        at_a = next_port(ports, count, at_a, a, &masks_a);
-        at_b = next_port(ports, count, at_b, b, &masks_b);
-        if (at_a == count || at_b == count) return at_a == count && at_b == count && masks_a == masks_b;
-        if (ports[at_a].source - a != ports[at_b].source - b || ports[at_a].indices != ports[at_b].indices ||
-            ports[at_a].destination - a != ports[at_b].destination - b)
-            return false;
-    }
-}
-
-static bool same_parameters(const gp_model *model, int32_t a, int32_t b) {
-    const gp_parameter_use *uses;
-    size_t count = gp_model_uses(model, &uses), at_a = 0, at_b = 0;
-    while (at_a < count && uses[at_a].layer < a)
-        at_a++;
-    while (at_b < count && uses[at_b].layer < b)
-        at_b++;
-    for (; at_a < count && uses[at_a].layer == a; at_a++, at_b++) {
-        if (at_b == count || uses[at_b].layer != b) return false;
-        if (!gp_shape_equal(gp_model_parameter(model, uses[at_a].parameter).shape,
-                            gp_model_parameter(model, uses[at_b].parameter).shape))
-            return false;
-    }
-    return at_b == count || uses[at_b].layer != b;
-}
-
-/* Whether a layer costs what the one before it costs. The first takes the model's input, the last makes the loss. */
-static bool repeats(const profile *all, size_t layer) {
-    const gp_model *model = all->options->model;
-    if (layer < 2 || layer + 1 == all->layers) return false;
-    int32_t a = (int32_t)layer - 1, b = (int32_t)layer;
-    return strcmp(gp_model_layer_kind(model, layer), gp_model_layer_kind(model, layer - 1)) == 0 &&
-           gp_model_layer_flops(model, layer) == gp_model_layer_flops(model, layer - 1) && same_ports(model, a, b) &&
-           same_parameters(model, a, b);
+static void tell(const profile *all, size_t layer) {
+    const gp_engine_options *options = all->options;
+    if (!options->measuring) return;
+    options->measuring(options->measuring_user, layer, all->layers,
+                       layer < all->layers ? gp_model_layer_kind(options->model, layer) : "");
 }
 
 static gp_status profile_layers(profile *all) {
@@ -276,10 +236,11 @@ static gp_status profile_layers(profile *all) {
     GP_TRY(gp_device_create(&all->device, &device));
     GP_TRY(all->device->class->enter(all->device));
     for (size_t i = 0; i < all->layers; i++) {
-        if (repeats(all, i)) {
-            all->times[i] = all->times[i - 1];
+        if (all->first[i] != i) {
+            all->times[i] = all->times[all->first[i]];
             continue;
         }
+        tell(all, i);
         measured_layer layer = {0};
         gp_status status = create_layer(all, i, &layer);
         if (status == GP_OK) status = measure(all, &layer, &all->times[i]);
@@ -292,6 +253,7 @@ static gp_status profile_layers(profile *all) {
 static void profile_main(void *argument) {
     profile *all = argument;
     all->status = profile_layers(all);
+    tell(all, all->layers);
     if (all->status == GP_OK) return;
     memcpy(all->message, gp_error_message(), strnlen(gp_error_message(), sizeof all->message - 1));
 }
@@ -306,9 +268,11 @@ gp_status gp_engine_profile(const gp_engine_options *options, gp_stage_times *ti
     int micro_batches = options->micro_batches > share ? (int)share : options->micro_batches;
     all->samples = (share - 1) / micro_batches + 1;
     all->bounds = gp_allocate_array(all->layers + 1, sizeof *all->bounds);
-    gp_status status = all->bounds ? GP_OK : GP_OUT_OF_MEMORY;
+    all->first = gp_allocate_array(all->layers, sizeof *all->first);
+    gp_status status = all->bounds && all->first ? GP_OK : GP_OUT_OF_MEMORY;
     for (size_t i = 0; status == GP_OK && i <= all->layers; i++)
         all->bounds[i] = i;
+    if (status == GP_OK) gp_layers_alike(options->model, all->first);
     gp_random_fill_uniform(all->noise, NOISE, 0, "profile");
     for (int i = 0; i < NOISE; i++)
         all->noise[i] *= 0.02f;
@@ -319,6 +283,7 @@ gp_status gp_engine_profile(const gp_engine_options *options, gp_stage_times *ti
     if (status == GP_OK && all->status != GP_OK) status = gp_error(all->status, "%s", all->message);
     gp_device_destroy(all->device);
     gp_free(all->bounds);
+    gp_free(all->first);
     gp_free(all);
     return status;
 }

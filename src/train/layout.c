@@ -60,6 +60,8 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
         .report_after = pipeline->report_after,
         .seed = pipeline->seed,
         .snapshot = pipeline->snapshot && optimizer != NULL,
+        .measuring = pipeline->measuring,
+        .measuring_user = pipeline->measuring_user,
     };
     return GP_OK;
 }

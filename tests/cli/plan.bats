@@ -10,6 +10,14 @@ load helper
     [ ! -e out ]
 }
 
+@test "on a terminal plan names the layer that it measures, and stdout has the table alone" {
+    command -v script >/dev/null || skip "no script(1)"
+    TERM=xterm script -qec "'$GPIPE' plan run.yaml --set pipeline.balance=time >table.txt" typescript </dev/null >/dev/null
+    grep -q "measuring layer 1 of 5 (" typescript || fail "$(cat typescript)"
+    grep -q "worker  layers" table.txt
+    ! grep -q measuring table.txt || fail "progress in the table"
+}
+
 @test "plan --json has the figures of each worker" {
     gpipe plan run.yaml --json
     ended 0
