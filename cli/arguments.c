@@ -155,6 +155,18 @@ gp_status cli_given_number(const cli_arguments *arguments, const char *name, dou
     return GP_OK;
 }
 
+gp_status cli_given_bytes(const cli_arguments *arguments, const char *name, size_t *value) {
+    const char *text = cli_given_value(arguments, name);
+    size_t bytes = 0;
+    if (!text) return GP_OK;
+    bool none = strcmp(text, "none") == 0;
+    if (!none && (!cli_text_bytes(text, &bytes) || bytes == 0))
+        return gp_error(GP_INVALID, "--%s is \"%s\"; accepted: bytes with a unit, for instance 500MB or 2GiB, or none",
+                        name, text);
+    *value = none ? SIZE_MAX : bytes;
+    return GP_OK;
+}
+
 gp_status cli_given_choice(const cli_arguments *arguments, const char *name, const char *words, int *value) {
     const char *text = cli_given_value(arguments, name);
     if (!text) return GP_OK;

@@ -67,6 +67,8 @@ gp_status cli_given_integer(const cli_arguments *arguments, const char *name, in
                             int64_t *value);
 gp_status cli_given_number(const cli_arguments *arguments, const char *name, double least, double most, double *value);
 /* The place of the value among the option's words; unchanged when not given. */
+/* Bytes with a unit, one or more; "none" is SIZE_MAX. */
+gp_status cli_given_bytes(const cli_arguments *arguments, const char *name, size_t *value);
 gp_status cli_given_choice(const cli_arguments *arguments, const char *name, const char *words, int *value);
 
 #endif

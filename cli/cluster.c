@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 
+#include "gpipe/words.h"
 #include "message.h"
 #include "signals.h"
 
@@ -33,8 +34,8 @@ gp_status cli_cluster_join(gp_cluster **cluster, const cli_command *command) {
     cli_message_speaker(speaks, *cluster);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* no process is left when the launcher is killed */
     ignore_news();
-    cli_message(GP_LOG_INFO, "cluster: %d processes, %s", gp_cluster_ranks(*cluster),
-                gp_cluster_implementation(*cluster));
+    cli_message(GP_LOG_INFO, "cluster: %d process%s, %s", gp_cluster_ranks(*cluster),
+                gp_plural(gp_cluster_ranks(*cluster), "es"), gp_cluster_implementation(*cluster));
     return GP_OK;
 }
 

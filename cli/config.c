@@ -8,6 +8,7 @@
 
 #include "config_keys.h"
 #include "config_value.h"
+#include "gpipe/words.h"
 
 /* ---- one key ---- */
 
@@ -252,12 +253,14 @@ static gp_status check_schedule(cli_config *config) {
         status = gp_error_within(status, "%s", path);
     } else if (gp_schedule_stages(schedule) != config->settings.pipeline.partitions) {
         status = cli_config_error(config, "pipeline.schedule",
-                                  "%s is a schedule of %d workers, but pipeline.partitions is %lld", path,
-                                  gp_schedule_stages(schedule), (long long)config->settings.pipeline.partitions);
+                                  "%s is a schedule of %d worker%s, but pipeline.partitions is %lld", path,
+                                  gp_schedule_stages(schedule), gp_plural(gp_schedule_stages(schedule), "s"),
+                                  (long long)config->settings.pipeline.partitions);
     } else if (gp_schedule_micro_batches(schedule) != config->settings.pipeline.micro_batches) {
         status = cli_config_error(
-            config, "pipeline.schedule", "%s is a schedule of %d micro-batches, but pipeline.micro_batches is %lld",
-            path, gp_schedule_micro_batches(schedule), (long long)config->settings.pipeline.micro_batches);
+            config, "pipeline.schedule", "%s is a schedule of %d micro-batch%s, but pipeline.micro_batches is %lld",
+            path, gp_schedule_micro_batches(schedule), gp_plural(gp_schedule_micro_batches(schedule), "es"),
+            (long long)config->settings.pipeline.micro_batches);
     }
     gp_schedule_destroy(schedule);
     return status;
@@ -268,8 +271,8 @@ static gp_status check_stages(cli_config *config) {
     if (stages->count == 0) return GP_OK;
     if ((int64_t)stages->count != config->settings.pipeline.partitions)
         return cli_config_error(config, "pipeline.stages",
-                                "pipeline.stages has %zu entries, but pipeline.partitions is %lld", stages->count,
-                                (long long)config->settings.pipeline.partitions);
+                                "pipeline.stages has %zu entr%s, but pipeline.partitions is %lld", stages->count,
+                                stages->count == 1 ? "y" : "ies", (long long)config->settings.pipeline.partitions);
     config->stages = calloc(stages->count, sizeof *config->stages);
     if (!config->stages) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
     for (size_t i = 0; i < stages->count; i++)

@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "config_keys.h"
+#include "gpipe/words.h"
 
 int64_t cli_config_context(const cli_config *config) {
     const cli_settings *s = &config->settings;
@@ -147,8 +148,8 @@ gp_status cli_config_vocabulary(cli_config *config, int64_t tokens) {
         return cli_config_error(config, "model", "the vocabulary is not known: %s or data.text is needed", path);
     if (*vocabulary < tokens)
         return cli_config_error(
-            config, path, "%s is %lld, but the tokenizer has %lld tokens%s: that many or more are accepted", path,
-            (long long)*vocabulary, (long long)tokens,
+            config, path, "%s is %lld, but the tokenizer has %lld token%s%s: that many or more are accepted", path,
+            (long long)*vocabulary, (long long)tokens, gp_plural(tokens, "s"),
             config->settings.data.masked > 0 ? " with those for the beginning, the end and what is masked" : "");
     return GP_OK;
 }

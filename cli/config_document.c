@@ -9,6 +9,8 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "files.h"
+
 enum { MAX_BYTES = 1 << 20, MAX_NODES = 100000, MAX_DEPTH = 64, MAX_ANCHORS = 256 };
 
 /* A node that can be repeated with an alias. */
@@ -340,9 +342,9 @@ gp_status cli_document_parse(cli_document *document, const char *origin, const c
 
 gp_status cli_document_load(cli_document *document, const char *path) {
     memset(document, 0, sizeof *document);
-    FILE *file = fopen(path, "rb");
-    if (!file) return gp_error(GP_INVALID, "%s could not be opened: %s", path, strerror(errno));
-    gp_status status;
+    FILE *file;
+    gp_status status = cli_file_open(&file, path, "r");
+    if (status != GP_OK) return status;
     char *text = malloc(MAX_BYTES + 1);
     errno = 0;
     size_t length = text ? fread(text, 1, MAX_BYTES + 1, file) : 0;

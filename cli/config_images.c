@@ -4,6 +4,7 @@
 #include "config.h"
 #include "config_keys.h"
 #include "gpipe/images.h"
+#include "gpipe/words.h"
 
 /* Keys that mean something for images only. */
 static const char *const image_keys[] = {
@@ -138,9 +139,9 @@ gp_status cli_config_classes(cli_config *config, const gp_dataset *dataset) {
     if (*classes == 0) *classes = count;
     if (*classes < count)
         return cli_config_error(config, path,
-                                "%s is %lld, but the data has %lld classes: that many or more are "
+                                "%s is %lld, but the data has %lld class%s: that many or more are "
                                 "accepted",
-                                path, (long long)*classes, (long long)count);
+                                path, (long long)*classes, (long long)count, gp_plural(count, "es"));
     return GP_OK;
 }
 

@@ -55,22 +55,21 @@ bool cli_value_boolean(const cli_node *node, bool *value) {
     return *value || strcasecmp(text, "false") == 0;
 }
 
-bool cli_value_bytes(const cli_node *node, size_t *value) {
+bool cli_text_bytes(const char *text, size_t *value) {
     static const struct {
         const char *name;
         double factor;
     } units[] = {{"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
                  {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
-    if (node->kind != CLI_SCALAR) return false;
     *value = 0;
-    if (strcmp(node->text, "none") == 0) return true;
-    size_t digits = strspn(node->text, "0123456789.eE+-");
+    if (strcmp(text, "none") == 0) return true;
+    size_t digits = strspn(text, "0123456789.eE+-");
     char number[64];
     double count;
     if (digits == 0 || digits >= sizeof number) return false;
-    memcpy(number, node->text, digits);
+    memcpy(number, text, digits);
     number[digits] = '\0';
-    const char *unit = node->text + digits + strspn(node->text + digits, " ");
+    const char *unit = text + digits + strspn(text + digits, " ");
     if (!cli_text_number(number, &count) || count < 0) return false;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(units[i].name, unit) != 0) continue;
@@ -80,6 +79,10 @@ bool cli_value_bytes(const cli_node *node, size_t *value) {
         return true;
     }
     return false;
+}
+
+bool cli_value_bytes(const cli_node *node, size_t *value) {
+    return node->kind == CLI_SCALAR && cli_text_bytes(node->text, value);
 }
 
 int cli_choice_find(const char *choices, const char *word) {

@@ -18,6 +18,7 @@ bool cli_value_bytes(const cli_node *node, size_t *value);
 /* The same from a text, for options of the command line. */
 bool cli_text_integer(const char *text, int64_t *value);
 bool cli_text_number(const char *text, double *value);
+bool cli_text_bytes(const char *text, size_t *value);
 
 /* The place of a scalar among "a|b|c"; -1 when it is none of them. */
 int cli_choice_find(const char *choices, const char *word);

@@ -7,6 +7,7 @@
 #include "cluster.h"
 #include "commands.h"
 #include "eval_classes.h"
+#include "gpipe/words.h"
 #include "message.h"
 #include "session.h"
 
@@ -19,8 +20,9 @@ typedef struct eval_result {
 static gp_status print(const eval_result *result, bool json) {
     double perplexity = exp(result->loss), bits = result->loss / log(2.0);
     if (!json) {
-        bool written = printf("%s loss %.6f  perplexity %.4f  %.4f bits per %s  over %lld tokens\n", result->split,
-                              result->loss, perplexity, bits, result->unit, (long long)result->tokens) > 0;
+        bool written =
+            printf("%s loss %.6f  perplexity %.4f  %.4f bits per %s  over %lld token%s\n", result->split, result->loss,
+                   perplexity, bits, result->unit, (long long)result->tokens, gp_plural(result->tokens, "s")) > 0;
         return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
     }
     char key[40];

@@ -77,12 +77,15 @@ static gp_status export_run(cli_session *session, const cli_arguments *arguments
     gp_export_options options = {.size = sizeof options};
     char path[4096];
     int dtype = 0;
+    size_t shard_bytes = 0;
     gp_status status = cli_given_choice(arguments, "dtype", "f32|bf16|f16", &dtype);
+    if (status == GP_OK) status = cli_given_bytes(arguments, "shard-size", &shard_bytes);
     if (status == GP_OK) status = cli_session_open_run(session, run, arguments, false, CLI_DATA_UNUSED);
     if (status == GP_OK) status = read_family(session, &family, &options);
     if (status == GP_OK) status = cli_session_weights_path(run, checkpoint ? checkpoint : "latest", path, sizeof path);
     if (status == GP_OK) status = make_folder(out, cli_given_flag(arguments, "force"));
     options.dtype = dtypes[dtype];
+    options.shard_bytes = shard_bytes;
     if (status == GP_OK) status = gp_export_huggingface(&family, path, out, &options);
     return status == GP_OK ? write_tokenizer(session, out) : status;
 }
@@ -105,6 +108,8 @@ static const cli_option options[] = {
     {"out", 'o', "DIR", CLI_FOLDER, "the directory to write (required)"},
     {"format", 0, "hf", CLI_WORDS, "hf: Hugging Face's layout (default)"},
     {"dtype", 0, "f32|bf16|f16", CLI_WORDS, "of the tensors (default: f32, which loses nothing)"},
+    {"shard-size", 0, "SIZE", CLI_ANY,
+     "weights that take more come in shards of at most this, with an index (default: 5GB; none: never)"},
     {"checkpoint", 0, "NAME", CLI_ANY, "latest (default), best, step-N, or a .safetensors file"},
     {"force", 'f', NULL, CLI_NO_VALUE, "replace a model that is in the directory"},
 };
@@ -117,7 +122,8 @@ const cli_command cli_export = {
     .kind = CLI_FOLDER,
     .summary = "write a run's weights as other programs read them",
     .description =
-        "Writes config.json and model.safetensors of a run with a gpt2 or bert of the zoo, so that transformers' "
+        "Writes config.json and model.safetensors (large ones as shards with an index) of a run with a gpt2 or bert of "
+        "the zoo, so that transformers' "
         "from_pretrained reads them, and tokenizer.json where the run has a tokenizer that transformers knows. "
         "A ResNet's model.safetensors has torchvision's names. gpipe import of the directory gives the same weights "
         "again, bit for bit.",

@@ -1,6 +1,8 @@
 /* gpipe import: the weights of another program as a run directory, from which everything else goes on. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,8 +41,27 @@ static void add_bert(cli_text *text, const gp_bert_options *options) {
     cli_text_add(text, "}\n");
 }
 
+/* Where training on goes by default: runs/NAME-tuned, after the folder, or the file unless it only says that it is a
+ * model.
+ */
+static const char *name_tuned(cli_arena *arena, const char *from) {
+    char real[PATH_MAX], *name = real;
+    if (!realpath(from, real)) return cli_arena_format(arena, "runs/tuned");
+    for (int level = 0; level < 2; level++) {
+        char *slash = strrchr(real, '/');
+        name = slash ? slash + 1 : real;
+        char *end = strstr(name, ".safetensors");
+        if (!end) end = strstr(name, ".bin");
+        if (end) *end = '\0';
+        bool says_nothing = strcmp(name, "model") == 0 || strncmp(name, "model-", 6) == 0;
+        if (!says_nothing || !slash) break;
+        *slash = '\0';
+    }
+    return cli_arena_format(arena, "runs/%s%stuned", name, *name ? "-" : "");
+}
+
 /* Through the table of keys, so that what is written is what can be read. */
-static gp_status write_config(const gp_foreign *foreign, const char *out, bool has_tokenizer) {
+static gp_status write_config(const gp_foreign *foreign, const char *from, const char *out, bool has_tokenizer) {
     const gp_family_options *family = gp_foreign_family(foreign);
     cli_text text = {0};
     cli_config config = {0};
@@ -52,6 +73,8 @@ static gp_status write_config(const gp_foreign *foreign, const char *out, bool h
                      (long long)family->resnet.classes);
     gp_status status = text.failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left")
                                    : cli_config_parse(&config, "import", text.text, &options);
+    if (status == GP_OK && !(config.settings.train.out = name_tuned(&config.document.arena, from)))
+        status = GP_OUT_OF_MEMORY;
     if (status == GP_OK && has_tokenizer) {
         const char *tokenizer = cli_arena_format(&config.document.arena, "%s/tokenizer.json", out);
         config.settings.data.tokenizer = tokenizer;
@@ -150,16 +173,25 @@ static gp_status read_options(const cli_arguments *arguments, gp_foreign_options
 }
 
 /* The configuration comes last: it is what makes a folder a run. */
-static gp_status write_run(const gp_foreign *foreign, const char *from, const char *out, bool made) {
+static gp_status write_files(const gp_foreign *foreign, const char *from, const char *out, bool made) {
     cli_run_folder_clear(out);
     gp_status status = write_weights(foreign, out);
     bool has_tokenizer = false;
     if (status == GP_OK) status = write_tokenizer(foreign, from, out, &has_tokenizer);
-    if (status == GP_OK) status = write_config(foreign, out, has_tokenizer);
+    if (status == GP_OK) status = write_config(foreign, from, out, has_tokenizer);
     if (status != GP_OK) {
         cli_run_folder_clear(out);
         if (made) rmdir(out);
     }
+    return status;
+}
+
+/* A run that is replaced may be training still. */
+static gp_status write_run(const gp_foreign *foreign, const char *from, const char *out, bool made) {
+    FILE *log = NULL;
+    gp_status status = made ? GP_OK : cli_run_folder_hold(out, &log);
+    if (status == GP_OK) status = write_files(foreign, from, out, made);
+    if (log) cli_run_folder_drop_log(out, log);
     return status;
 }
 

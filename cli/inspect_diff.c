@@ -141,8 +141,8 @@ static gp_status compare_all(comparison *c, const size_t *order_a, const size_t 
 
 static gp_status finish(comparison *c, const char *path_a, const char *path_b, bool differ) {
     if (!c->list) {
-        printf("%s and %s: %zu tensors are the same, %zu differ, %zu have other types, %zu and %zu are in one only\n",
-               path_a, path_b, c->counts[SAME], c->counts[DIFFERENT], c->counts[OTHER_TYPE], c->counts[ONLY_A],
+        printf("%s and %s: tensors: %zu the same, %zu different, %zu of other types, %zu and %zu in one only\n", path_a,
+               path_b, c->counts[SAME], c->counts[DIFFERENT], c->counts[OTHER_TYPE], c->counts[ONLY_A],
                c->counts[ONLY_B]);
         return GP_OK;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpipe/words.h"
 #include "inspect.h"
 
 /* Of the elements that are finite, unless said otherwise. */
@@ -97,7 +98,9 @@ static void print_metadata(const gp_shards *file) {
     const char *path;
     for (size_t f = 0; f < gp_shards_file_count(file); f++) {
         const gp_safetensors *one = gp_shards_file(file, f, &path);
-        if (gp_shards_file_count(file) > 1) printf("%s: %zu tensors\n", path, gp_safetensors_count(one));
+        if (gp_shards_file_count(file) > 1)
+            printf("%s: %zu tensor%s\n", path, gp_safetensors_count(one),
+                   gp_plural((int64_t)gp_safetensors_count(one), "s"));
         for (size_t i = 0; f == 0 && i < gp_safetensors_metadata_count(one); i++) {
             gp_safetensors_pair pair = gp_safetensors_metadata(one, i);
             cli_inspect_print(pair.key);
@@ -110,9 +113,9 @@ static void print_metadata(const gp_shards *file) {
 
 static void print_state(const gp_checkpoint_state *state) {
     if (!state) return;
-    printf("step %lld of %lld, %lld updates, %lld samples seen, seed %llu, gpipe %s\n", (long long)state->step,
-           (long long)state->steps, (long long)state->updates, (long long)state->samples,
-           (unsigned long long)state->seed, state->version);
+    printf("step %lld of %lld, %lld update%s, %lld sample%s seen, seed %llu, gpipe %s\n", (long long)state->step,
+           (long long)state->steps, (long long)state->updates, gp_plural(state->updates, "s"),
+           (long long)state->samples, gp_plural(state->samples, "s"), (unsigned long long)state->seed, state->version);
     printf("learning rate %g (%s), the next step's %g\n", state->lr, state->schedule, state->next_lr);
     if (state->best_step >= 0)
         printf("best validation loss %.6f at step %lld\n", state->best, (long long)state->best_step);
@@ -144,8 +147,9 @@ static gp_status print_table(const gp_shards *file, const char *path, const gp_c
         bytes += gp_type_bytes(gp_shards_type(file, order[i]));
         odd += found.nan + found.infinite;
     }
-    printf("%s (%s): %zu tensors, %lld elements, %s, %lld not finite\n", path, gp_shards_kind(file), count,
-           (long long)elements, gp_bytes_format(bytes, size, sizeof size), (long long)odd);
+    printf("%s (%s): %zu tensor%s, %lld element%s, %s, %lld not finite\n", path, gp_shards_kind(file), count,
+           gp_plural((int64_t)count, "s"), (long long)elements, gp_plural(elements, "s"),
+           gp_bytes_format(bytes, size, sizeof size), (long long)odd);
     return GP_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "gpipe/checkpoint.h"
+#include "gpipe/words.h"
 #include "inspect.h"
 #include "message.h"
 
@@ -29,9 +30,9 @@ static bool note(void *user, const char *file, const char *tensor, uint64_t byte
 static void print(const verification *v, const char *folder, const gp_checkpoint_state *state) {
     char size[16];
     if (json_array_size(v->damaged) == 0 && state) {
-        printf("%s: whole: step %" PRId64 " of %" PRId64 ", %" PRId64 " tensors, %s, written by gpipe %s\n", folder,
-               state->step, state->steps, v->tensors, gp_bytes_format((size_t)v->bytes, size, sizeof size),
-               state->version);
+        printf("%s: whole: step %" PRId64 " of %" PRId64 ", %" PRId64 " tensor%s, %s, written by gpipe %s\n", folder,
+               state->step, state->steps, v->tensors, gp_plural(v->tensors, "s"),
+               gp_bytes_format((size_t)v->bytes, size, sizeof size), state->version);
         return;
     }
     printf("%s: DAMAGED: %s\n", folder, gp_error_message());
@@ -101,6 +102,6 @@ int cli_inspect_verify(const char *path, bool json) {
     json_decref(v.list);
     if (status != GP_OK) return cli_fail(status);
     if (v.broken == 0) return 0;
-    return cli_fail(gp_error(GP_INVALID, "%d of %d checkpoints %s damaged", v.broken, v.whole + v.broken,
-                             v.broken == 1 ? "is" : "are"));
+    return cli_fail(gp_error(GP_INVALID, "%d of %d checkpoint%s %s damaged", v.broken, v.whole + v.broken,
+                             gp_plural(v.whole + v.broken, "s"), v.broken == 1 ? "is" : "are"));
 }

@@ -113,7 +113,9 @@ gp_status cli_samples_read(cli_samples *samples, const gp_model *model, const ch
     size_t tensor = 0;
     memset(samples, 0, sizeof *samples);
     gp_status status = gp_shards_open(&file, path);
-    if (status != GP_OK) return status;
+    if (status != GP_OK)
+        return gp_error_within(status, "--inputs takes a safetensors file with a tensor inputs%s",
+                               form_of(sample).rows > 0 ? " or input_ids" : "");
     bool tokens = form_of(sample).rows > 0;
     if (gp_shards_find(file, "inputs", &tensor)) {
         status = read_inputs(samples, sample, file, tensor, path);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpipe/words.h"
 #include "predict.h"
 
 enum { ROWS = 3, TOP = 5 };
@@ -22,7 +23,8 @@ static gp_status encode(const gp_tokenizer *tokenizer, const char *text, int32_t
 }
 
 static gp_status too_long(size_t count, int64_t context) {
-    return gp_error(GP_INVALID, "--text has %zu tokens: 1 to %lld are accepted", count, (long long)context);
+    return gp_error(GP_INVALID, "--text has %zu token%s: 1 to %lld are accepted", count, gp_plural((int64_t)count, "s"),
+                    (long long)context);
 }
 
 /* As it is for models of rows, between [CLS] and [SEP] for a bert. */

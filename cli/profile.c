@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "commands.h"
+#include "gpipe/words.h"
 #include "message.h"
 #include "session.h"
 
@@ -28,7 +29,8 @@ static void print_table(const gp_profile *profile, const gp_model *model) {
     }
     printf("%5s  %-16s %12lld %11.3f %12.3f %11.3f %10.4g %10.4g\n", "", "together", (long long)sum.parameters,
            1e3 * sum.forward, 1e3 * sum.recompute, 1e3 * sum.backward, 1e-9 * sum.flops, 1e-9 * rate(&sum));
-    printf("for a micro-batch of %lld samples\n", (long long)profile->micro_batch);
+    printf("for a micro-batch of %lld sample%s\n", (long long)profile->micro_batch,
+           gp_plural(profile->micro_batch, "s"));
 }
 
 static gp_status print_json(const gp_profile *profile, const gp_model *model) {

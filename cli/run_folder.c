@@ -4,11 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "gpipe/checkpoint.h"
-#include "message.h"
 
 #define FRESH_CONFIG ".config.yaml.new" /* the configuration while it is written */
 
@@ -35,9 +36,9 @@ static void remove_unfinished(const char *run, const char *name) {
 }
 
 void cli_run_folder_clear(const char *run) {
-    /* Not the configuration, which the new one replaces: it is what makes the folder a run, should this be killed. */
-    static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl",
-                                        "report.json",    "trace.json",   "log.txt"};
+    /* Not the configuration, which the new one replaces: it is what makes the folder a run, should this be killed. Not
+     * the log, by which the folder is held. */
+    static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl", "report.json", "trace.json"};
     gp_checkpoint_remove(run, 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         remove_in(run, files[i]);
@@ -47,7 +48,12 @@ void cli_run_folder_clear(const char *run) {
 
 /* ---- making the folder ---- */
 
-/* What a run that was killed while it wrote its configuration leaves is nothing yet. */
+static bool is_empty_file(DIR *list, const char *name) {
+    struct stat information;
+    return fstatat(dirfd(list), name, &information, 0) == 0 && S_ISREG(information.st_mode) && information.st_size == 0;
+}
+
+/* What a run that was killed while it wrote its configuration leaves is nothing yet: that, and a log without a word. */
 static bool has_entries(const char *path) {
     static const char *const nothing[] = {".", "..", FRESH_CONFIG};
     DIR *list = opendir(path);
@@ -57,6 +63,7 @@ static bool has_entries(const char *path) {
         found = true;
         for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
             found = found && strcmp(entry->d_name, nothing[i]) != 0;
+        if (strcmp(entry->d_name, "log.txt") == 0 && is_empty_file(list, "log.txt")) found = false;
     }
     closedir(list);
     return found;
@@ -111,18 +118,12 @@ gp_status cli_run_folder_prepare(const char *path, bool force, bool *made) {
 
 /* ---- describing the run ---- */
 
-/* A pipe is refused: opening it would wait for ever. */
-static FILE *open_in(const char *folder, const char *name, const char *mode) {
+static gp_status open_in(FILE **file, const char *folder, const char *name, const char *mode) {
     char path[4096];
-    struct stat information;
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (stat(path, &information) == 0 && !S_ISREG(information.st_mode)) {
-        gp_error(GP_IO, "%s is not a regular file: one is needed, or none to begin with", path);
-        return NULL;
-    }
-    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, mode) : NULL;
-    if (!file) gp_error(GP_IO, "%s/%s could not be written: %s", folder, name, strerror(errno));
-    return file;
+    *file = NULL;
+    if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", folder);
+    return cli_file_open(file, path, mode);
 }
 
 /* Written beside and renamed: a run whose configuration is torn could not go on. */
@@ -131,12 +132,13 @@ static gp_status replace_config(const char *folder, const char *text) {
     int length = snprintf(fresh, sizeof fresh, "%s/" FRESH_CONFIG, folder);
     if (length < 0 || (size_t)length >= sizeof fresh) return gp_error(GP_INVALID, "the path %s is too long", folder);
     snprintf(path, sizeof path, "%s/config.yaml", folder);
-    FILE *file = open_in(folder, FRESH_CONFIG, "w");
-    if (!file) return GP_IO;
+    FILE *file;
+    gp_status status = open_in(&file, folder, FRESH_CONFIG, "w");
+    if (status != GP_OK) return status;
     bool written = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
     written = fclose(file) == 0 && written;
     if (written && rename(fresh, path) == 0) return GP_OK;
-    gp_status status = gp_error(GP_IO, "%s could not be written: %s", path, strerror(errno));
+    status = gp_error(GP_IO, "%s could not be written: %s", path, strerror(errno));
     unlink(fresh);
     return status;
 }
@@ -161,20 +163,25 @@ static gp_status write_names(const char *path, const gp_dataset *dataset) {
     return status == GP_OK && classes ? gp_classes_save(classes, file) : status;
 }
 
-static gp_status open_log(const char *path, const char *mode, FILE **log) {
-    *log = open_in(path, "log.txt", mode);
-    if (!*log) return GP_IO;
-    cli_message_log(*log);
-    return GP_OK;
-}
-
-gp_status cli_run_folder_go_on(const char *path, FILE **log) {
-    return open_log(path, "a", log);
-}
-
-gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE **log) {
+/* The lock goes with the process, however it ends. A file system without locks has none. */
+gp_status cli_run_folder_hold(const char *path, FILE **log) {
+    gp_status status = open_in(log, path, "log.txt", "a");
+    if (status != GP_OK) return status;
+    if (flock(fileno(*log), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return GP_OK;
+    fclose(*log);
     *log = NULL;
+    return gp_error(GP_INVALID, "another process is training in this run directory: it holds %s/log.txt", path);
+}
+
+void cli_run_folder_drop_log(const char *path, FILE *log) {
+    remove_in(path, "log.txt");
+    fclose(log);
+}
+
+gp_status cli_run_folder_describe(const char *path, const cli_session *session, FILE *log) {
     gp_status status = cli_run_folder_write_config(path, &session->config);
     if (status == GP_OK) status = write_names(path, session->dataset);
-    return status == GP_OK ? open_log(path, "w", log) : status;
+    if (status == GP_OK && ftruncate(fileno(log), 0) != 0) /* of the run that was here before */
+        status = gp_error(GP_IO, "%s/log.txt could not be written: %s", path, strerror(errno));
+    return status;
 }

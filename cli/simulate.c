@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "config_value.h"
+#include "gpipe/words.h"
 #include "message.h"
 #include "session.h"
 #include "timeline.h"
@@ -130,11 +131,11 @@ static void print_text(const timed_schedule *simulation) {
         int here = gp_schedule_in_flight(schedule, w, NULL, NULL);
         if (here > most) most = here;
     }
-    printf("%d workers, %d micro-batches: complete, in order, free of deadlock\n%s", stages, micro_batches,
-           text.text ? text.text : "");
-    printf("span %.6g s, bubble %.2f%% ((K-1)/(M+K-1) is %.2f%%), at most %d micro-batches in flight on a worker\n",
+    printf("%d worker%s, %d micro-batch%s: complete, in order, free of deadlock\n%s", stages, gp_plural(stages, "s"),
+           micro_batches, gp_plural(micro_batches, "es"), text.text ? text.text : "");
+    printf("span %.6g s, bubble %.2f%% ((K-1)/(M+K-1) is %.2f%%), at most %d micro-batch%s in flight on a worker\n",
            simulation->result.span, 100 * simulation->result.bubble, 100 * gp_bubble_formula(stages, micro_batches),
-           most);
+           most, gp_plural(most, "es"));
     cli_text_free(&text);
 }
 

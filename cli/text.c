@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
+
 enum { BLOCK = 16 * 1024, WORD = 64 };
 
 typedef struct cli_arena_block {
@@ -104,8 +106,9 @@ void cli_text_add(cli_text *text, const char *format, ...) {
 
 gp_status cli_text_read(cli_text *text, const char *path, size_t most) {
     char piece[4096];
-    FILE *file = fopen(path, "rb");
-    if (!file) return gp_error(GP_INVALID, "%s could not be opened: %s", path, strerror(errno));
+    FILE *file;
+    gp_status status = cli_file_open(&file, path, "r");
+    if (status != GP_OK) return status;
     errno = 0;
     for (size_t length; text->length <= most && (length = fread(piece, 1, sizeof piece, file)) > 0;)
         cli_text_add_bytes(text, piece, length);

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "gpipe/data.h"
+#include "gpipe/words.h"
 #include "message.h"
 #include "progress.h"
 #include "session.h"
@@ -70,13 +71,13 @@ static void describe(const gp_tokenize_result *result, double seconds) {
     gp_bytes_format((size_t)result->bytes, bytes, sizeof bytes);
     cli_rate(seconds > 0 ? (double)result->bytes / seconds : 0, speed, sizeof speed);
     cli_rate((double)result->tokens, tokens, sizeof tokens);
-    cli_message(GP_LOG_INFO, "%lld tokens of %d bytes from %s of text, %lld document%s, in %.1f s (%sB/s): %s%s",
-                (long long)result->tokens, result->id_bytes, bytes, (long long)result->documents,
-                result->documents == 1 ? "" : "s", seconds, speed, result->files[0],
+    cli_message(GP_LOG_INFO, "%lld token%s of %d bytes from %s of text, %lld document%s, in %.1f s (%sB/s): %s%s",
+                (long long)result->tokens, gp_plural(result->tokens, "s"), result->id_bytes, bytes,
+                (long long)result->documents, gp_plural(result->documents, "s"), seconds, speed, result->files[0],
                 result->file_count > 1 ? " and the following" : "");
     if (result->replaced > 0) {
-        cli_message(GP_LOG_WARNING, "%llu places of the text were not UTF-8 and count as U+FFFD",
-                    (unsigned long long)result->replaced);
+        cli_message(GP_LOG_WARNING, "the text is not UTF-8 in %llu place%s: U+FFFD is read there",
+                    (unsigned long long)result->replaced, gp_plural((int64_t)result->replaced, "s"));
     }
 }
 

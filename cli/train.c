@@ -8,7 +8,9 @@
 #include "cluster.h"
 #include "commands.h"
 #include "eval_classes.h"
+#include "files.h"
 #include "gpipe/device.h"
+#include "gpipe/words.h"
 #include "message.h"
 #include "progress.h"
 #include "resume.h"
@@ -32,14 +34,15 @@ static void describe_machine(const cli_config *config, const gp_cluster *cluster
     char memory[16];
     if (gp_machine_describe(&machine) != GP_OK) return;
     const cli_settings *s = &config->settings;
-    cli_message(GP_LOG_INFO, "machine: %s, %d cores, %s; products by %s, own kernels %s, bf16 by %s", machine.processor,
-                machine.cores, gp_bytes_format(machine.memory, memory, sizeof memory), machine.products,
-                machine.kernels, machine.bf16_route);
+    cli_message(GP_LOG_INFO, "machine: %s, %d core%s, %s; products by %s, own kernels %s, bf16 by %s",
+                machine.processor, machine.cores, gp_plural(machine.cores, "s"),
+                gp_bytes_format(machine.memory, memory, sizeof memory), machine.products, machine.kernels,
+                machine.bf16_route);
     int64_t workers = s->pipeline.partitions * s->pipeline.replicas, wanted = workers * s->device.threads;
     if (wanted > machine.cores && !cluster)
         cli_message(GP_LOG_WARNING, "%lld workers of %lld thread%s each share %d core%s: they will take turns",
-                    (long long)workers, (long long)s->device.threads, s->device.threads == 1 ? "" : "s", machine.cores,
-                    machine.cores == 1 ? "" : "s");
+                    (long long)workers, (long long)s->device.threads, gp_plural(s->device.threads, "s"), machine.cores,
+                    gp_plural(machine.cores, "s"));
     if (s->device.type == GP_DEVICE_REFERENCE)
         cli_message(GP_LOG_WARNING, "device.type is reference: plain loops in double precision, for checking only");
     if (s->device.precision == 1 && !machine.amx_bf16)
@@ -72,8 +75,9 @@ static gp_status show_plan(const cli_session *session) {
     char replicas[48] = "";
     if (s->pipeline.replicas > 1)
         snprintf(replicas, sizeof replicas, "%lld replicas of ", (long long)s->pipeline.replicas);
-    cli_message(GP_LOG_INFO, "plan: %s%lld partitions, %lld micro-batches of a batch of %lld, schedule %s\n%s",
-                replicas, (long long)s->pipeline.partitions, (long long)s->pipeline.micro_batches,
+    cli_message(GP_LOG_INFO, "plan: %s%lld partition%s, %lld micro-batch%s of a batch of %lld, schedule %s\n%s",
+                replicas, (long long)s->pipeline.partitions, gp_plural(s->pipeline.partitions, "s"),
+                (long long)s->pipeline.micro_batches, gp_plural(s->pipeline.micro_batches, "es"),
                 (long long)s->train.batch, s->pipeline.schedule, table);
     gp_text_free(table);
     return GP_OK;
@@ -101,8 +105,9 @@ static gp_status print_table(const cli_session *session, const gp_evaluation *va
     gp_status status = gp_trainer_report_format(session->trainer, false, &text);
     if (status != GP_OK) return status;
     if (isfinite(validation->loss))
-        printf("validation loss %.4f after %lld steps\n", validation->loss,
-               (long long)gp_trainer_step_count(session->trainer));
+        printf("validation loss %.4f after %lld step%s\n", validation->loss,
+               (long long)gp_trainer_step_count(session->trainer),
+               gp_plural(gp_trainer_step_count(session->trainer), "s"));
     if (isfinite(validation->loss) && validation->samples > 0) {
         double samples = (double)validation->samples;
         printf("accuracy %.2f%%, ", 100.0 * (double)validation->top1 / samples);
@@ -167,8 +172,8 @@ static gp_status open_log(const cli_session *session, bool own, FILE **log) {
         snprintf(path, sizeof path, "%s/log-rank-%d.txt", out, gp_cluster_rank(session->cluster));
     else
         snprintf(path, sizeof path, "%s/log.txt", out);
-    *log = fopen(path, own ? "w" : "a");
-    if (!*log) return own ? gp_error(GP_IO, "%s could not be written", path) : GP_OK; /* it may be on another disk */
+    gp_status status = cli_file_open(log, path, own ? "w" : "a");
+    if (!*log) return own ? status : GP_OK; /* it may be on another disk */
     if (own)
         cli_message_log(*log);
     else
@@ -176,12 +181,18 @@ static gp_status open_log(const cli_session *session, bool own, FILE **log) {
     return GP_OK;
 }
 
-/* The run directory, new or that of the run that goes on, and its log. */
+/* The run directory, new or that of the run that goes on, and its log. Nothing changes in one that another process
+ * holds.
+ */
 static gp_status open_folder(const cli_session *session, const cli_resume *resume, FILE **log) {
     const char *out = session->config.settings.train.out;
-    if (resume->found) return cli_run_folder_go_on(out, log);
-    cli_run_folder_clear(out);
-    return cli_run_folder_describe(out, session, log);
+    gp_status status = cli_run_folder_hold(out, log);
+    if (status == GP_OK && !resume->found) {
+        cli_run_folder_clear(out);
+        status = cli_run_folder_describe(out, session, *log);
+    }
+    if (status == GP_OK) cli_message_log(*log);
+    return status;
 }
 
 static gp_status begin_folder(cli_session *session, cli_resume *resume, const cli_arguments *arguments, FILE **log) {
@@ -246,7 +257,8 @@ static gp_status print_result(const cli_session *session, const cli_arguments *a
 static void say_complete(const cli_session *session, const cli_arguments *arguments) {
     const char *out = session->config.settings.train.out;
     long long steps = (long long)session->config.settings.train.steps;
-    cli_message(GP_LOG_INFO, "%s has made its %lld steps; --set train.steps=N makes more", out, steps);
+    cli_message(GP_LOG_INFO, "%s has made its %lld step%s; --set train.steps=N makes more", out, steps,
+                gp_plural(steps, "s"));
     json_t *result = json_pack("{s:s, s:I, s:b}", "out", out, "steps", (json_int_t)steps, "complete", 1);
     if (cli_given_flag(arguments, "json") && cli_cluster_writes(session->cluster)) {
         json_dumpf(result, stdout, JSON_INDENT(2));
@@ -269,8 +281,9 @@ static int run(const cli_arguments *arguments) {
         if (status == GP_OK) status = print_result(&session, arguments, &validation);
     }
     if (session.dataset && gp_dataset_corrupt(session.dataset) > 0)
-        cli_message(GP_LOG_WARNING, "%lld images are corrupt and were skipped (named above)",
-                    (long long)gp_dataset_corrupt(session.dataset));
+        cli_message(GP_LOG_WARNING, "%lld corrupt image%s skipped (named above)",
+                    (long long)gp_dataset_corrupt(session.dataset),
+                    gp_plural(gp_dataset_corrupt(session.dataset), "s"));
     int result = finish(&session, status);
     cli_message_log(NULL);
     if (log) fclose(log);

@@ -71,15 +71,18 @@ GP_API gp_status gp_foreign_write(const gp_foreign *foreign, const char *path);
 /* ---- out ---- */
 
 typedef struct gp_export_options {
-    size_t size;    /* sizeof, or 0 */
-    gp_dtype dtype; /* GP_F32 (0), GP_BF16 or GP_F16 */
-    double dropout; /* written to config.json */
+    size_t size;          /* sizeof, or 0 */
+    gp_dtype dtype;       /* GP_F32 (0), GP_BF16 or GP_F16 */
+    double dropout;       /* written to config.json */
+    uint64_t shard_bytes; /* of tensors in a file; larger weights come in shards with an index. 0: 5 GB; UINT64_MAX: no
+                             limit */
 } gp_export_options;
 
 /* Writes weights of gpipe (a path for gp_shards_open) into a folder, which exists, in Hugging Face's layout:
- * config.json and model.safetensors; of a ResNet model.safetensors alone, under torchvision's names. `family` says
- * which model they are of. `options` may be NULL. Importing the folder gives the same weights, bit for bit, in f32.
- * Errors: GP_INVALID naming a tensor that is missing or has another shape; GP_IO; GP_OUT_OF_MEMORY. */
+ * config.json and model.safetensors, or its shards and their index; of a ResNet model.safetensors alone, under
+ * torchvision's names. `family` says which model they are of. `options` may be NULL. Importing the folder gives the
+ * same weights, bit for bit, in f32. Errors: GP_INVALID naming a tensor that is missing or has another shape; GP_IO;
+ * GP_OUT_OF_MEMORY. */
 GP_API gp_status gp_export_huggingface(const gp_family_options *family, const char *weights, const char *folder,
                                        const gp_export_options *options);
 

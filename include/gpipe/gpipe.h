@@ -13,5 +13,6 @@
 #include "gpipe/status.h"
 #include "gpipe/tensor.h"
 #include "gpipe/train.h"
+#include "gpipe/words.h"
 
 #endif

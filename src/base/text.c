@@ -1,7 +1,7 @@
 /* Numbers as people read them. */
 #include <stdio.h>
 
-#include "gpipe/status.h"
+#include "gpipe/words.h"
 
 char *gp_bytes_format(size_t bytes, char *text, size_t size) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -14,4 +14,8 @@ char *gp_bytes_format(size_t bytes, char *text, size_t size) {
     int decimals = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
     snprintf(text, size, "%.*f %s", decimals, value, units[unit]);
     return text;
+}
+
+const char *gp_plural(int64_t count, const char *ending) {
+    return count == 1 ? "" : ending;
 }

@@ -13,6 +13,7 @@
 #include "checkpoint/header.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/state.h"
+#include "gpipe/words.h"
 
 typedef struct group {
     const char *name; /* the state's */
@@ -39,9 +40,12 @@ static gp_status check_size(const gp_checkpoint *checkpoint, const char *name, c
     gp_status status = GP_OK;
     if (stat(path, &information) != 0) {
         status = gp_error(GP_INVALID, "'%s' is missing: %s", path, strerror(errno));
+    } else if (!S_ISREG(information.st_mode)) {
+        status = gp_error(GP_INVALID, "'%s' is not a regular file", path);
     } else if (information.st_size != json_integer_value(bytes)) {
-        status = gp_error(GP_INVALID, "'%s' has %" PRId64 " bytes, but %" PRId64 " were written", path,
-                          (int64_t)information.st_size, (int64_t)json_integer_value(bytes));
+        status = gp_error(GP_INVALID, "'%s' has %" PRId64 " byte%s, but %" PRId64 " were written", path,
+                          (int64_t)information.st_size, gp_plural(information.st_size, "s"),
+                          (int64_t)json_integer_value(bytes));
     }
     gp_free(path);
     return status;

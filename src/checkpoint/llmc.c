@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 
 enum { MAGIC = 20240326, HEADER_INTEGERS = 256, HEADER_BYTES = 4 * HEADER_INTEGERS, MOST_LAYERS = 10000 };
 
@@ -63,7 +64,8 @@ static gp_status read_size(const gp_llmc *file, int place, const char *what, int
 static gp_status read_header(gp_llmc *file) {
     gp_llmc_sizes *sizes = &file->sizes;
     if (file->map.bytes < HEADER_BYTES)
-        return gp_error(GP_INVALID, "it has %zu bytes, fewer than the %d of a header", file->map.bytes, HEADER_BYTES);
+        return gp_error(GP_INVALID, "it has %zu byte%s, fewer than the %d of a header", file->map.bytes,
+                        gp_plural((int64_t)file->map.bytes, "s"), HEADER_BYTES);
     if (read_integer(file->map.data) != MAGIC)
         return gp_error(GP_INVALID, "its magic number is %" PRIu32 ": %d is accepted", read_integer(file->map.data),
                         MAGIC);

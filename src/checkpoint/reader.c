@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "checkpoint/header.h"
+#include "gpipe/words.h"
 
 enum { LENGTH_BYTES = 8 };
 
@@ -23,8 +24,8 @@ struct gp_safetensors {
 
 static gp_status parse_header(gp_safetensors *file) {
     if (file->map.bytes < LENGTH_BYTES) {
-        return gp_error(GP_INVALID, "it has %zu bytes, fewer than the %d of the header's length", file->map.bytes,
-                        (int)LENGTH_BYTES);
+        return gp_error(GP_INVALID, "it has %zu byte%s, fewer than the %d of the header's length", file->map.bytes,
+                        gp_plural((int64_t)file->map.bytes, "s"), (int)LENGTH_BYTES);
     }
     uint64_t length = 0;
     for (int i = LENGTH_BYTES; i-- > 0;)
@@ -34,8 +35,8 @@ static gp_status parse_header(gp_safetensors *file) {
                         GP_HEADER_MAX_BYTES);
     }
     if (length > file->map.bytes - LENGTH_BYTES) {
-        return gp_error(GP_INVALID, "its header is said to have %" PRIu64 " bytes, but only %zu follow", length,
-                        file->map.bytes - LENGTH_BYTES);
+        return gp_error(GP_INVALID, "its header is said to have %" PRIu64 " byte%s, but only %zu follow", length,
+                        gp_plural((int64_t)length, "s"), file->map.bytes - LENGTH_BYTES);
     }
     file->data = file->map.data + LENGTH_BYTES + length;
     return gp_header_parse(&file->header, (const char *)file->map.data + LENGTH_BYTES, (size_t)length, "the header");

@@ -126,12 +126,21 @@ gp_status gp_state_write(const char *folder, const gp_checkpoint_state *state, c
 
 /* ---- reading ---- */
 
-static gp_status read_integer(const json_t *object, const char *key, int64_t least, int64_t *value) {
+static gp_status read_integer(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *value) {
     const json_t *found = json_object_get(object, key);
-    if (!json_is_integer(found) || json_integer_value(found) < least)
-        return gp_error(GP_INVALID, "\"%s\" is not a whole number of %" PRId64 " or more", key, least);
+    if (!json_is_integer(found)) return gp_error(GP_INVALID, "\"%s\" is not a whole number", key);
     *value = json_integer_value(found);
-    return GP_OK;
+    if (*value >= least && *value <= most) return GP_OK;
+    return gp_error(GP_INVALID, "\"%s\" is %" PRId64 ": %" PRId64 " to %" PRId64 " is accepted", key, *value, least,
+                    most);
+}
+
+/* A rate of learning, a loss: JSON has no number that is not finite, but a rate below 0 is none either. */
+static gp_status read_rate_number(const json_t *object, const char *key, double *value) {
+    const json_t *found = json_object_get(object, key);
+    *value = json_number_value(found);
+    if (json_is_number(found) && *value >= 0) return GP_OK;
+    return gp_error(GP_INVALID, "\"%s\" is not a number of 0 or more", key);
 }
 
 static gp_status read_text(const json_t *object, const char *key, char text[GP_CHECKPOINT_TEXT]) {
@@ -158,16 +167,13 @@ static gp_status read_best(const json_t *best, gp_checkpoint_state *state) {
     const json_t *loss = json_object_get(best, "validation_loss");
     if (!json_is_real(loss)) return gp_error(GP_INVALID, "\"validation_loss\" is not a number");
     state->best = json_real_value(loss);
-    return read_integer(best, "step", 0, &state->best_step);
+    return gp_error_within(read_integer(best, "step", 0, state->step, &state->best_step), "\"best\"");
 }
 
 static gp_status read_rate(const json_t *rate, gp_checkpoint_state *state) {
-    const json_t *lr = json_object_get(rate, "lr"), *next = json_object_get(rate, "next");
-    if (!json_is_number(lr) || !json_is_number(next))
-        return gp_error(GP_INVALID, "\"learning_rate\" lacks \"lr\" and \"next\"");
-    state->lr = json_number_value(lr);
-    state->next_lr = json_number_value(next);
-    GP_TRY(read_integer(rate, "steps", 0, &state->steps));
+    GP_TRY(read_rate_number(rate, "lr", &state->lr));
+    GP_TRY(read_rate_number(rate, "next", &state->next_lr));
+    GP_TRY(read_integer(rate, "steps", 0, GP_STATE_MOST_STEPS, &state->steps));
     return read_text(rate, "schedule", state->schedule);
 }
 
@@ -178,7 +184,7 @@ static gp_status check_object(const json_t *object) {
     const char *format = json_string_value(json_object_get(object, "format"));
     if (!format || strcmp(format, FORMAT_NAME) != 0)
         return gp_error(GP_INVALID, "\"format\" is not \"" FORMAT_NAME "\"");
-    GP_TRY(read_integer(object, "format_version", 1, &version));
+    GP_TRY(read_integer(object, "format_version", 1, INT32_MAX, &version));
     if (version > GP_STATE_VERSION)
         return gp_error(GP_INVALID, "it has format version %" PRId64 ", but this gpipe (%s) knows up to %d", version,
                         gp_version(), (int)GP_STATE_VERSION);
@@ -193,14 +199,14 @@ static gp_status read_object(const json_t *object, gp_checkpoint_state *state) {
     *state = (gp_checkpoint_state){0};
     GP_TRY(check_object(object));
     GP_TRY(read_text(object, "gpipe_version", state->version));
-    GP_TRY(read_integer(object, "step", 0, &state->step));
-    GP_TRY(read_integer(object, "updates", 0, &state->updates));
-    GP_TRY(read_integer(object, "samples", 0, &state->samples));
+    GP_TRY(read_integer(object, "step", 0, GP_STATE_MOST_STEPS, &state->step));
+    GP_TRY(read_integer(object, "updates", 0, state->step, &state->updates));
+    GP_TRY(read_integer(object, "samples", 0, GP_STATE_MOST, &state->samples));
     GP_TRY(read_seed(json_object_get(object, "random"), &state->seed));
-    GP_TRY(read_rate(json_object_get(object, "learning_rate"), state));
+    GP_TRY(gp_error_within(read_rate(json_object_get(object, "learning_rate"), state), "\"learning_rate\""));
     GP_TRY(read_best(json_object_get(object, "best"), state));
-    GP_TRY(read_integer(data, "training_count", 0, &state->training_count));
-    GP_TRY(read_integer(data, "validation_count", 0, &state->validation_count));
+    GP_TRY(read_integer(data, "training_count", 0, GP_STATE_MOST, &state->training_count));
+    GP_TRY(read_integer(data, "validation_count", 0, GP_STATE_MOST, &state->validation_count));
     if (!gp_checksum_parse(json_string_value(json_object_get(object, "configuration")), &state->configuration))
         return gp_error(GP_INVALID, "\"configuration\" is not a checksum");
     state->evaluation_pending = json_is_true(json_object_get(object, "evaluation_pending"));

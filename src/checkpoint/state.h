@@ -12,6 +12,11 @@
 
 enum { GP_STATE_VERSION = 1, GP_STATE_MAX_BYTES = 100 * 1000 * 1000 };
 
+/* What a step, a count of samples or of tokens may be at most: far beyond any training, and sums of a few stay numbers.
+ */
+#define GP_STATE_MOST       INT64_C(1000000000000000000)
+#define GP_STATE_MOST_STEPS INT64_C(1000000000000000)
+
 /* Writes state.json into `folder`. `pieces`: everything that was written, sorted here. Errors: GP_FAILED when that is
  * not all of every tensor. */
 gp_status gp_state_write(const char *folder, const gp_checkpoint_state *state, const gp_files *files,

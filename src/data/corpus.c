@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "data/paths.h"
 #include "data/utf8.h"
+#include "gpipe/words.h"
 
 enum { CHECKED_BYTES = 1 << 20 };
 
@@ -40,7 +41,7 @@ gp_status gp_corpus_open(gp_corpus *corpus, const char *pattern) {
     gp_paths_free(&paths);
     if (status == GP_OK && corpus->bytes == 0) {
         status = gp_error(GP_INVALID, "the text '%s' is empty (%zu file%s)", pattern, corpus->count,
-                          corpus->count == 1 ? "" : "s");
+                          gp_plural((int64_t)corpus->count, "s"));
     }
     if (status != GP_OK) gp_corpus_close(corpus);
     return status;

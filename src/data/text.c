@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 
 static const gp_text_dataset *text_of(const gp_dataset *dataset) {
     return (const gp_text_dataset *)dataset;
@@ -51,9 +52,9 @@ static int64_t sequential_start(const gp_text_dataset *text, int64_t step, int64
 static gp_status check_sample(const gp_text_dataset *text, gp_split split, int64_t step, int64_t last, int64_t tokens) {
     if (tokens <= text->context) {
         return gp_error(GP_INVALID,
-                        "the %s split has %" PRId64 " tokens: a window of context %" PRId64
+                        "the %s split has %" PRId64 " token%s: a window of context %" PRId64
                         " and its target need %" PRId64,
-                        split_name(split), tokens, text->context, text->context + 1);
+                        split_name(split), tokens, gp_plural(tokens, "s"), text->context, text->context + 1);
     }
     if (last > UINT32_MAX) return gp_error(GP_INVALID, "sample %" PRId64 " is more than a mini-batch can have", last);
     if (text->sampling == GP_SAMPLING_SEQUENTIAL && step > (INT64_MAX - last) / text->batch) {

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "data/characters.h"
 #include "data/text.h"
+#include "gpipe/words.h"
 
 /* What both ways have in common. */
 typedef struct window_options {
@@ -88,15 +89,15 @@ static gp_status split_tokens(gp_text_dataset *text, const window_options *optio
     if (text->train_tokens > count) text->train_tokens = count;
     if (text->train_tokens < needed) {
         return gp_error(GP_INVALID,
-                        "%s is too short: it has %" PRId64 " tokens, of which %" PRId64
+                        "%s is too short: it has %" PRId64 " token%s, of which %" PRId64
                         " are for training; a window of context %" PRId64 " and its target need %" PRId64,
-                        options->what, count, text->train_tokens, text->context, needed);
+                        options->what, count, gp_plural(count, "s"), text->train_tokens, text->context, needed);
     }
     if (options->validation > 0 && count - text->train_tokens < 2) {
         return gp_error(GP_INVALID,
-                        "%s is too short: of its %" PRId64 " tokens a validation share of %g leaves %" PRId64
+                        "%s is too short: of its %" PRId64 " token%s a validation share of %g leaves %" PRId64
                         "; at least 2 are needed",
-                        options->what, count, options->validation, count - text->train_tokens);
+                        options->what, count, gp_plural(count, "s"), options->validation, count - text->train_tokens);
     }
     return GP_OK;
 }

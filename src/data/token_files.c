@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/paths.h"
+#include "gpipe/words.h"
 
 /* Ids of all files that are checked when they are opened, in bytes. */
 static const size_t CHECKED_BYTES = (size_t)1 << 30;
@@ -52,8 +53,9 @@ static gp_status read_header(gp_token_file *file) {
     if (count < 1 || (size_t)count * file->id_bytes != bytes) {
         return gp_error(GP_INVALID,
                         "'%s' is cut off or damaged: its header says %" PRId32
-                        " tokens of %zu bytes, but %zu bytes follow",
-                        file->path, count, file->id_bytes, bytes);
+                        " token%s of %zu bytes, but %zu byte%s follow%s",
+                        file->path, count, gp_plural(count, "s"), file->id_bytes, bytes, gp_plural((int64_t)bytes, "s"),
+                        bytes == 1 ? "s" : "");
     }
     file->count = count;
     file->ids = file->map.data + GP_TOKEN_HEADER_BYTES;
@@ -83,8 +85,8 @@ static gp_status read_bare(gp_token_file *file, int32_t vocabulary, int id_bytes
     }
     file->id_bytes = id_bytes ? (size_t)id_bytes : vocabulary <= 65536 ? 2 : 4;
     if (file->map.bytes == 0 || file->map.bytes % file->id_bytes != 0) {
-        return gp_error(GP_INVALID, "'%s' has %zu bytes, which are no whole number of ids of %zu bytes", file->path,
-                        file->map.bytes, file->id_bytes);
+        return gp_error(GP_INVALID, "'%s' has %zu byte%s, no whole number of ids of %zu bytes", file->path,
+                        file->map.bytes, gp_plural((int64_t)file->map.bytes, "s"), file->id_bytes);
     }
     file->ids = file->map.data;
     file->count = (int64_t)(file->map.bytes / file->id_bytes);

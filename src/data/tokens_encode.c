@@ -13,6 +13,7 @@
 #include "data/characters.h"
 #include "data/tokens.h"
 #include "data/utf8.h"
+#include "gpipe/words.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
 
@@ -108,7 +109,8 @@ static gp_status encode_subwords(id_buffer *buffer, const gp_corpus *corpus, con
     }
     GP_TRY(gp_bulk_encode(&job.bulk, &(gp_bulk_ends){.user = &job, .next = next, .take = take}));
     if (job.replaced > 0) {
-        gp_log(GP_LOG_WARNING, "%zu places of the text are not UTF-8 and count as U+FFFD", job.replaced);
+        gp_log(GP_LOG_WARNING, "the text is not UTF-8 in %zu place%s: U+FFFD is read there", job.replaced,
+               gp_plural((int64_t)job.replaced, "s"));
     }
     return GP_OK;
 }

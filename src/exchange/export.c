@@ -5,7 +5,10 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "exchange/config_json.h"
+#include "exchange/export_files.h"
 #include "exchange/foreign.h"
+
+#define SHARD_BYTES UINT64_C(5000000000) /* as transformers has it */
 
 /* Tensors to be written, as many as GP_MOST_VIEWS for each parameter. */
 typedef struct gp_exported {
@@ -14,6 +17,7 @@ typedef struct gp_exported {
     gp_naming naming;
     bool prefixed;
     gp_dtype dtype;
+    uint64_t shard_bytes;
     gp_safetensors_entry *entries;
     gp_views *views;
     char (*names)[GP_FOREIGN_NAME];
@@ -60,19 +64,16 @@ static gp_status add_parameter(gp_exported *e, const gp_parameter_info *info) {
 }
 
 static gp_status write_tensors(gp_exported *e, const gp_model *model, const char *folder) {
-    const gp_safetensors_pair metadata[] = {{"format", "pt"}}; /* what transformers asks for */
     size_t parameters = gp_model_tensors(model), most = GP_MOST_VIEWS * parameters;
-    char *path = gp_format_text("%s/model.safetensors", folder);
     e->entries = gp_allocate_array(most, sizeof *e->entries);
     e->views = gp_allocate_array(most, sizeof *e->views);
     e->names = gp_allocate_array(most, sizeof *e->names);
-    gp_status status = path && e->entries && e->views && e->names ? GP_OK : GP_OUT_OF_MEMORY;
+    gp_status status = e->entries && e->views && e->names ? GP_OK : GP_OUT_OF_MEMORY;
     for (size_t p = 0; p < parameters && status == GP_OK; p++) {
         gp_parameter_info info = gp_model_tensor(model, p);
         status = add_parameter(e, &info);
     }
-    if (status == GP_OK) status = gp_safetensors_write(path, e->entries, e->count, metadata, 1);
-    gp_free(path);
+    if (status == GP_OK) status = gp_export_files(folder, e->entries, e->count, e->shard_bytes);
     gp_free(e->entries);
     gp_free(e->views);
     gp_free(e->names);
@@ -95,6 +96,9 @@ static gp_status export_to(const gp_family_options *family, const gp_shards *wei
     gp_exported e = {.weights = weights,
                      .path = path,
                      .dtype = options->dtype,
+                     .shard_bytes = options->shard_bytes == 0            ? SHARD_BYTES
+                                    : options->shard_bytes == UINT64_MAX ? 0
+                                                                         : options->shard_bytes,
                      .naming = gp_family_naming(family),
                      .prefixed = true};
     if (bert && (head == GP_BERT_HIDDEN || head == GP_BERT_POOLED)) e.prefixed = false; /* as a BertModel has them */

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "checkpoint/shards.h"
 #include "exchange/config_json.h"
+#include "gpipe/words.h"
 #include "layers/model.h"
 #include "models/zoo.h"
 
@@ -113,8 +114,8 @@ static gp_status open_resnet(gp_foreign *f, const gp_foreign_options *options) {
 static gp_status check_blocks(const gp_foreign *f) {
     size_t tensors = gp_shards_count(f->shards);
     if (f->naming.blocks <= (int64_t)tensors) return GP_OK;
-    return gp_error(GP_INVALID, "'%s' tells of %lld layers, but there are only %zu tensors in %s", f->config,
-                    (long long)f->naming.blocks, tensors, f->path);
+    return gp_error(GP_INVALID, "'%s' tells of %lld layers, but %s has only %zu tensor%s", f->config,
+                    (long long)f->naming.blocks, f->path, tensors, gp_plural((int64_t)tensors, "s"));
 }
 
 /* The configuration before the weights: it is small, and says best what is wrong with a folder. */

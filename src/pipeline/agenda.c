@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 #include "pipeline/schedule.h"
 
 /* The computations of the first micro-batches of a schedule from outside. Sends and receives are left out: a worker
@@ -27,14 +28,14 @@ static gp_status take_computations(gp_schedule **taken, const gp_schedule *from,
 static gp_status check_custom(const gp_engine_options *options) {
     const gp_schedule *custom = options->custom;
     if ((size_t)custom->stages != options->stages)
-        return gp_error(GP_INVALID, "the schedule is for %d workers, the pipeline has %zu", custom->stages,
-                        options->stages);
+        return gp_error(GP_INVALID, "the schedule is for %d worker%s, the pipeline has %zu", custom->stages,
+                        gp_plural(custom->stages, "s"), options->stages);
     bool whole = custom->micro_batches == options->micro_batches;
     int64_t share = (options->batch - 1) / options->replicas + 1; /* the largest of a replica */
     bool limited_by_batch = custom->micro_batches > options->micro_batches && options->micro_batches == share;
     if (!whole && !limited_by_batch)
-        return gp_error(GP_INVALID, "the schedule is for %d micro-batches, the pipeline has %d", custom->micro_batches,
-                        options->micro_batches);
+        return gp_error(GP_INVALID, "the schedule is for %d micro-batch%s, the pipeline has %d", custom->micro_batches,
+                        gp_plural(custom->micro_batches, "es"), options->micro_batches);
     return GP_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 #include "pipeline/schedule.h"
 #include "pipeline/worker.h"
 
@@ -14,8 +15,8 @@ enum { GP_MOST_WORKERS = 1 << 20 };
 static gp_status check_options(const gp_engine_options *options) {
     size_t layers = gp_model_layer_count(options->model);
     if (options->stages < 1 || options->stages > layers)
-        return gp_error(GP_INVALID, "%zu stages for a model of %zu layers: 1 to %zu are possible", options->stages,
-                        layers, layers);
+        return gp_error(GP_INVALID, "%zu stage%s for a model of %zu layer%s: 1 to %zu are possible", options->stages,
+                        gp_plural((int64_t)options->stages, "s"), layers, gp_plural((int64_t)layers, "s"), layers);
     if (options->batch < 1) return gp_error(GP_INVALID, "a mini-batch of %lld samples", (long long)options->batch);
     if (options->replicas < 0 || options->replicas > options->batch)
         return gp_error(GP_INVALID, "%d replicas share a mini-batch of %lld: 1 to %lld are possible", options->replicas,
@@ -33,8 +34,8 @@ static gp_status check_options(const gp_engine_options *options) {
     for (size_t s = 0; options->bounds && s < options->stages; s++)
         if (options->bounds[s] >= options->bounds[s + 1]) return gp_error(GP_INVALID, "stage %zu has no layer", s);
     if (options->bounds && (options->bounds[0] != 0 || options->bounds[options->stages] != layers))
-        return gp_error(GP_INVALID, "the stages hold layers %zu to %zu of a model of %zu layers", options->bounds[0],
-                        options->bounds[options->stages], layers);
+        return gp_error(GP_INVALID, "the stages hold layers %zu to %zu of a model of %zu layer%s", options->bounds[0],
+                        options->bounds[options->stages], layers, gp_plural((int64_t)layers, "s"));
     return GP_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "gpipe/pipeline.h"
+#include "gpipe/words.h"
 
 /* Above every sum of whole-number costs (at most 2^61 plus rounding), far below overflow when one is added. */
 #define NEVER ((int64_t)1 << 62)
@@ -56,8 +57,8 @@ static gp_status check_arguments(const double *costs, size_t count, size_t parts
                                  const size_t *bounds) {
     if (!costs || !bounds) return gp_error(GP_INVALID, "partitioning needs the layers' costs and room for the bounds");
     if (parts < 1 || parts > count)
-        return gp_error(GP_INVALID, "%zu layers cannot be cut into %zu parts; accepted are 1 to %zu parts", count,
-                        parts, count);
+        return gp_error(GP_INVALID, "%zu layer%s cannot be cut into %zu parts; accepted are 1 to %zu", count,
+                        gp_plural((int64_t)count, "s"), parts, count);
     GP_TRY(check_values(costs, count, "the cost of layer", false));
     GP_TRY(check_values(options->cut_costs, count - 1, "the cost of the cut behind layer", false));
     GP_TRY(check_values(options->memory, count, "the memory of layer", false));

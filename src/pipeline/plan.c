@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 #include "pipeline/worker.h"
 
 /* ---- slots ---- */
@@ -163,17 +164,23 @@ void gp_engine_plan_destroy(gp_engine_plan *plan) {
 
 enum { ROWS = 12 };
 
-static double mebibytes(size_t bytes) {
-    return (double)bytes / 1048576.0;
+/* Appends a number of bytes in a column of the table. */
+static void append_bytes(char *text, size_t size, size_t bytes) {
+    char cell[16];
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, " %9s", gp_bytes_format(bytes, cell, sizeof cell));
 }
 
 static void append_row(char *text, size_t size, size_t worker, const gp_worker_plan *plan, bool over) {
     const gp_worker_bytes *b = &plan->bytes;
+    const size_t columns[] = {b->parameters, b->gradients,     b->optimizer, b->stash,
+                              b->workspace,  b->communication, b->snapshot,  b->total};
     size_t length = strlen(text);
-    snprintf(text + length, size - length, "\n%6zu %4d-%-4d %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f%s", worker,
-             (int)plan->first_layer, (int)plan->last_layer, mebibytes(b->parameters), mebibytes(b->gradients),
-             mebibytes(b->optimizer), mebibytes(b->stash), mebibytes(b->workspace), mebibytes(b->communication),
-             mebibytes(b->snapshot), mebibytes(b->total), over ? " *" : "");
+    snprintf(text + length, size - length, "\n%6zu %4d-%-4d", worker, (int)plan->first_layer, (int)plan->last_layer);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        append_bytes(text, size, columns[i]);
+    length = strlen(text);
+    if (over) snprintf(text + length, size - length, " *");
 }
 
 /* Whether every worker would fit if checkpoints were written while training waits. */
@@ -188,7 +195,7 @@ static const char *advice(const gp_engine *engine) {
 static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
     const gp_engine_plan *plan = &engine->plan;
     size_t limit = engine->options.device.memory;
-    char table[1800];
+    char table[1800], allowed[16], needed[16];
     snprintf(table, sizeof table, "%6s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "worker", "layers", "params", "grads",
              "optim", "stash", "workspace", "links", "snapshot", "total");
     for (size_t w = 0; w < plan->workers && w < ROWS; w++)
@@ -200,10 +207,10 @@ static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
     if (largest >= ROWS) append_row(table, sizeof table, largest, &plan->worker[largest], true);
     return gp_error(
         GP_DOES_NOT_FIT,
-        "%zu of %zu workers need more than device.memory = %.1f MiB: worker %zu needs %.1f MiB; MiB by kind "
-        "(* is over):\n%s%s",
-        over, plan->workers, mebibytes(limit), largest, mebibytes(plan->worker[largest].bytes.total), table,
-        advice(engine));
+        "%zu of %zu worker%s need%s more than device.memory = %s: worker %zu needs %s; by kind (* is over):\n%s%s",
+        over, plan->workers, gp_plural((int64_t)plan->workers, "s"), over == 1 ? "s" : "",
+        gp_bytes_format(limit, allowed, sizeof allowed), largest,
+        gp_bytes_format(plan->worker[largest].bytes.total, needed, sizeof needed), table, advice(engine));
 }
 
 /* Whether two workers live on one machine. */
@@ -212,6 +219,13 @@ static bool share_machine(const gp_engine *engine, size_t a, size_t b) {
     if (!cluster) return true;
     size_t each = engine->total / (size_t)gp_cluster_ranks(cluster);
     return gp_cluster_same_host(cluster, (int)(a / each), (int)(b / each));
+}
+
+static gp_status refuse_machine(double total, size_t largest, size_t needed, const char *whose, double memory) {
+    char all[16], one[16], there[16];
+    return gp_error(GP_DOES_NOT_FIT, "the workers need %s together (worker %zu alone %s), but %s machine has %s",
+                    gp_bytes_format((size_t)total, all, sizeof all), largest, gp_bytes_format(needed, one, sizeof one),
+                    whose, gp_bytes_format((size_t)memory, there, sizeof there));
 }
 
 /* All workers on a machine live in its memory. The system would promise more than it has and end the process in the
@@ -228,11 +242,8 @@ static gp_status check_machines(const gp_engine *engine) {
             if (plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
         }
         if (memory > 0 && total > memory)
-            return gp_error(
-                GP_DOES_NOT_FIT,
-                "the workers need %.1f MiB together (worker %zu alone %.1f MiB), but %s machine has %.1f MiB",
-                total / 1048576.0, largest, mebibytes(plan->worker[largest].bytes.total),
-                sharing == plan->workers ? "this" : "their", memory / 1048576.0);
+            return refuse_machine(total, largest, plan->worker[largest].bytes.total,
+                                  sharing == plan->workers ? "this" : "their", memory);
         if (sharing == plan->workers) break;
     }
     return GP_OK;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 #include "train/grid.h"
 #include "train/plan.h"
 
@@ -17,8 +18,8 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
     if (partitions < 1)
         return gp_error(GP_INVALID, "pipeline.partitions is %lld; at least 1 is needed", (long long)partitions);
     if (partitions > layers)
-        return gp_error(GP_INVALID, "pipeline.partitions is %lld, but the model has only %lld layers",
-                        (long long)partitions, (long long)layers);
+        return gp_error(GP_INVALID, "pipeline.partitions is %lld, but the model has only %lld layer%s",
+                        (long long)partitions, (long long)layers, gp_plural(layers, "s"));
     if (micro_batches < 1)
         return gp_error(GP_INVALID, "pipeline.micro_batches is %lld; at least 1 is needed", (long long)micro_batches);
     if (batch < 1) return gp_error(GP_INVALID, "train.batch is %lld; at least 1 is needed", (long long)batch);
@@ -26,8 +27,8 @@ static gp_status fill_engine_options(gp_engine_options *engine, const gp_model *
         return gp_error(GP_INVALID, "pipeline.replicas is %lld; at least 1 is needed", (long long)replicas);
     if (replicas > batch)
         return gp_error(GP_INVALID,
-                        "pipeline.replicas is %lld, but train.batch has only %lld samples for them to share",
-                        (long long)replicas, (long long)batch);
+                        "pipeline.replicas is %lld, but train.batch has only %lld sample%s for them to share",
+                        (long long)replicas, (long long)batch, gp_plural(batch, "s"));
     if (pipeline->precision != GP_F32 && pipeline->precision != GP_BF16)
         return gp_error(GP_INVALID, "device.precision is %s; f32 and bf16 are accepted",
                         gp_dtype_name(pipeline->precision));
@@ -75,8 +76,8 @@ static gp_status bounds_by_hand(gp_layout *layout, const size_t *stage_layers, s
     }
     layout->bounds[layout->engine.stages] = at;
     if (at == layers) return GP_OK;
-    return gp_error(GP_INVALID, "pipeline.stages: the stages hold %zu layers together, but the model has %zu", at,
-                    layers);
+    return gp_error(GP_INVALID, "pipeline.stages: the stages hold %zu layer%s together, but the model has %zu", at,
+                    gp_plural((int64_t)at, "s"), layers);
 }
 
 /* Seconds, FLOPs or parameters of each layer. `times` (one entry a layer) is filled when measuring. */

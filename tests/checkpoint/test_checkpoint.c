@@ -317,6 +317,53 @@ static void test_other_formats_are_refused(void **state) {
     }
 }
 
+/* What somebody wrote so: the checksum is right, the numbers are not. */
+static void test_impossible_numbers_are_refused(void **state) {
+    temporary *t = *state;
+    static const struct {
+        const char *in, *key, *value, *message; /* in NULL: at the top */
+    } cases[] = {
+        {NULL, "step", "-1", "\"step\" is -1: 0 to 1000000000000000 is accepted"},
+        {NULL, "step", "1152921504606846976", "\"step\" is 1152921504606846976: 0 to"},
+        {NULL, "step", "9223372036854775807", "\"step\" is 9223372036854775807: 0 to"},
+        {NULL, "step", "2.5", "\"step\" is not a whole number"},
+        {NULL, "updates", "9", "\"updates\" is 9: 0 to 8 is accepted"},
+        {NULL, "updates", "-9", "\"updates\" is -9: 0 to 8 is accepted"},
+        {NULL, "samples", "9223372036854775807", "\"samples\" is"},
+        {"best", "step", "9", "\"best\": \"step\" is 9: 0 to 8 is accepted"},
+        {"learning_rate", "steps", "9223372036854775807", "\"learning_rate\": \"steps\" is"},
+        {"learning_rate", "lr", "-0.5", "\"learning_rate\": \"lr\" is not a number of 0 or more"},
+        {"learning_rate", "next", "null", "\"learning_rate\": \"next\" is not"},
+        {"data", "training_count", "-1", "\"training_count\" is -1"},
+        {"data", "validation_count", "1152921504606846977", "\"validation_count\" is 1152921504606846977"},
+    };
+    char *checkpoints = path_in(t->folder, "checkpoints");
+    char *folder = make_checkpoint(checkpoints, 8, 0, 1), *path = path_in(folder, "state.json");
+    json_t *good = json_load_file(path, 0, NULL);
+    assert_non_null(good);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *object = json_deep_copy(good);
+        json_t *in = cases[i].in ? json_object_get(object, cases[i].in) : object;
+        gp_checkpoint_state found;
+        char own[GP_CHECKSUM_TEXT];
+        json_object_set_new(in, cases[i].key, json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+        json_object_del(object, "checksum");
+        char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        json_object_set_new(object, "checksum",
+                            json_string(gp_checksum_format(gp_checksum_of(text, strlen(text)), own)));
+        assert_int_equal(json_dump_file(object, path, JSON_REAL_PRECISION(17)), 0);
+        assert_int_equal(gp_checkpoint_read_state(folder, &found), GP_INVALID);
+        assert_message_has(gp_error_message(), cases[i].message);
+        free(text);
+        json_decref(object);
+    }
+    json_decref(good);
+    gp_free(path);
+    gp_free(folder);
+    remove_all(t, t->folder);
+    gp_free(checkpoints);
+}
+
 /* ---- damage ---- */
 
 typedef struct visits {
@@ -464,6 +511,7 @@ int main(void) {
         TEST(test_state_comes_back),
         TEST(test_damaged_state_is_refused),
         TEST(test_other_formats_are_refused),
+        TEST(test_impossible_numbers_are_refused),
         TEST(test_damage_is_found),
         TEST(test_pruning),
         TEST(test_newest_whole_one_is_found),

@@ -95,7 +95,7 @@ load helper
     refused 2 "broken.yaml:" plan broken.yaml
     says "not valid YAML"
     refused 2 "none.yaml could not be opened" plan none.yaml
-    refused 2 "could not be read" plan .
+    refused 2 ". is a folder: a file is needed" plan .
     : >empty.yaml
     refused 2 "empty.yaml is empty" plan empty.yaml
     printf -- '- a\n- b\n' >list.yaml

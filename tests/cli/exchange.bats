@@ -37,6 +37,47 @@ trained() {
     says "f32[4,16,24]"
 }
 
+@test "in shards with an index, and in again" {
+    trained
+    gpipe export out --out hf --shard-size 4kB
+    ended 0
+    [ -f hf/model-00001-of-00012.safetensors ] || fail "$(ls hf)"
+    [ ! -e hf/model.safetensors ]
+    grep -q '"weight_map"' hf/model.safetensors.index.json
+    gpipe export out --out whole
+    ended 0
+    [ "$(ls whole)" = "$(printf 'config.json\nmodel.safetensors')" ] || fail "$(ls whole)"
+    gpipe inspect --diff hf whole
+    ended 0
+    gpipe import hf --out back
+    ended 0
+    gpipe import whole --out again
+    cmp back/checkpoints/step-0/model.safetensors again/checkpoints/step-0/model.safetensors
+    gpipe export out --out hf --force --shard-size none
+    ended 0
+    [ "$(ls hf)" = "$(ls whole)" ] || fail "$(ls hf)"
+    refused 2 '--shard-size is "0"; accepted: bytes with a unit' export out --out other --shard-size 0
+    refused 2 '--shard-size is "much"; accepted: bytes with a unit' export out --out other --shard-size much
+    [ ! -e other ] || fail "a folder was left"
+}
+
+@test "an imported run trains on in a place of its own" {
+    trained
+    gpipe export out --out hf
+    gpipe import hf --out back
+    grep -q 'out: runs/hf-tuned' back/config.yaml || fail "$(cat back/config.yaml)"
+    cp out/tokenizer.json back
+    gpipe train back/config.yaml --set data.text=corpus.txt --set data.tokenizer=back/tokenizer.json --set train.steps=1 --set train.batch=4
+    ended 0
+    [ -f runs/hf-tuned/checkpoints/latest/state.json ]
+    gpipe import hf/model.safetensors --out third
+    grep -q 'out: runs/hf-tuned' third/config.yaml
+    exec 8<>back/log.txt # as a run that trains holds it
+    flock -n 8
+    refused 2 "another process is training" import hf --out back --force
+    [ -f back/checkpoints/step-0/model.safetensors ]
+}
+
 @test "an imported run takes part in everything" {
     trained
     gpipe eval out --json
@@ -142,6 +183,8 @@ YAML
     gpipe gradients run.yaml --out samples.safetensors --set model.context=8
     refused 2 "samples.safetensors: tensor inputs is i32[4,8]; accepted: samples of i32[16]" \
         predict out --inputs samples.safetensors --out y
+    refused 2 "--inputs takes a safetensors file with a tensor inputs or input_ids: 'corpus.txt'" \
+        predict out --inputs corpus.txt --out y
     refused 2 "has no tensor inputs and no input_ids" predict out --inputs out/checkpoints/latest/model.safetensors --out y
     [ ! -e y ] || fail "a file was left"
 }

@@ -128,7 +128,7 @@ weights=checkpoints/latest/model.safetensors
     says "a corrupt image is skipped: '"
     says "images/c2/002.jpg': the file is neither a JPEG nor a PNG"
     says "images/c0/003.png': the PNG is damaged"
-    says "3 images are corrupt and were skipped"
+    says "3 corrupt images skipped"
     gpipe eval out --split train
     ended 0
     says "over 21 images (3 more are corrupt)"

@@ -17,7 +17,7 @@ write_file() {
     says "made by: hand"
     says "f32[2,2]"
     says "2.23607"
-    says "1 tensors, 4 elements, 16 B, 2 not finite"
+    says "1 tensor, 4 elements, 16 B, 2 not finite"
     gpipe inspect x.safetensors --json
     ended 0
     says '"nan": 1'
@@ -66,12 +66,12 @@ write_file() {
     ended 0
     gpipe inspect --diff out twin
     ended 0
-    says "tensors are the same, 0 differ, 0 have other types, 0 and 0 are in one only"
+    says "the same, 0 different, 0 of other types, 0 and 0 in one only"
     gpipe train run.yaml --set train.seed=1 --out third
     gpipe inspect --diff out third
     ended 1
     says "layers.1.attention.qkv.weight"
-    says "0 tensors are the same, 28 differ"
+    says "tensors: 0 the same, 28 different"
     gpipe inspect --diff out third --json
     ended 1
     says '"same": false'

@@ -168,8 +168,45 @@ steps_of() {
     ended 0
     mv out/metrics.jsonl out/log.txt .
     mkfifo out/log.txt
-    refused 1 "log.txt is not a regular file" train --resume out --set train.steps=5
+    refused 2 "log.txt is not a regular file" train --resume out --set train.steps=5
     rm out/log.txt
     mkfifo out/metrics.jsonl
     refused 2 "metrics.jsonl' is not a regular file" train --resume out --set train.steps=5
+}
+
+@test "a run that another process makes is left alone, configuration and all" {
+    gpipe train run.yaml -q
+    ended 0
+    exec 8<>out/log.txt
+    flock -n 8
+    cp out/config.yaml before.yaml
+    refused 2 "another process is training in this run directory: it holds out/log.txt" train --resume out --set train.steps=5
+    refused 2 "another process is training in this run directory: it holds out/log.txt" train run.yaml --force
+    cmp out/config.yaml before.yaml
+    [ -f out/checkpoints/step-4/state.json ]
+    [ "$(steps_of out)" = "1 2 3 4 " ]
+    exec 8>&-
+    gpipe train --resume out --set train.steps=5
+    ended 0
+}
+
+@test "a pipe in the place of any file of a run is refused instead of waited for" {
+    gpipe train run.yaml -q
+    ended 0
+    for file in config.yaml tokenizer.json checkpoints/step-4/state.json checkpoints/step-4/model.safetensors; do
+        mv "out/$file" kept
+        mkfifo "out/$file"
+        gpipe train --resume out --set train.steps=5
+        ended 2
+        says "not a regular file"
+        gpipe eval out
+        [ "$file" = checkpoints/step-4/state.json ] || ended 2
+        gpipe inspect out
+        [ "$status" -eq 0 ] || ended 2
+        rm "out/$file"
+        mv kept "out/$file"
+    done
+    mkfifo pipe.yaml
+    refused 2 "pipe.yaml is not a regular file" train pipe.yaml
+    "$GPIPE" plan <(cat run.yaml) >plan.txt 2>&1 || fail "$(cat plan.txt)"
 }

@@ -275,7 +275,7 @@ static void test_bad_folders(void **state) {
     temporary_write_text(t, "other/one/a.txt", "text");
     refuse_source(temporary_path(t, "other"), GP_IMAGES_AUTO, "neither .jpg, .jpeg nor .png");
     write_image(t, "flat/a.jpg", jpeg_picture(0, 4, 4));
-    refuse_source(temporary_path(t, "flat"), GP_IMAGES_AUTO, "flat' has 1 images but no folders");
+    refuse_source(temporary_path(t, "flat"), GP_IMAGES_AUTO, "flat' has 1 image but no folders");
     refuse_source(temporary_path(t, "nothing"), GP_IMAGES_AUTO, "there is nothing of that name");
     refuse_source(temporary_path(t, "nothing*.tar"), GP_IMAGES_AUTO, "matches no file");
     refuse_source("", GP_IMAGES_AUTO, "the path of the images is empty");

@@ -144,7 +144,7 @@ static void test_bad_files(void **state) {
         const char *path = write_with_header(t, "bad.bin", headers[i].numbers, ids, headers[i].bytes);
         refuse_file(path, VOCABULARY, headers[i].message);
     }
-    refuse_file(temporary_write(t, "odd.bin", ids, 15), VOCABULARY, "15 bytes, which are no whole number of ids");
+    refuse_file(temporary_write(t, "odd.bin", ids, 15), VOCABULARY, "15 bytes, no whole number of ids");
     refuse_file(temporary_write(t, "empty.bin", ids, 0), VOCABULARY, "0 bytes, which");
     refuse_file(temporary_write_text(t, "corpus.txt", "a text given by mistake"), VOCABULARY, "only files named *.bin");
     refuse_file(temporary_write(t, "bare.bin", ids, 16), 0, "does not say how many different tokens there are");

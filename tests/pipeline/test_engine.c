@@ -341,7 +341,7 @@ static void what_does_not_fit_is_refused(void **state) {
     gp_engine_destroy(engine);
     options.device.memory = most - 1;
     assert_int_equal(gp_engine_create(&engine, &options), GP_DOES_NOT_FIT);
-    assert_non_null(strstr(gp_error_message(), "1 of 2 workers need more than device.memory"));
+    assert_non_null(strstr(gp_error_message(), "1 of 2 workers needs more than device.memory"));
     assert_non_null(strstr(gp_error_message(), "stash"));
     gp_model_destroy(model);
 }

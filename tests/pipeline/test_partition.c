@@ -97,7 +97,7 @@ static void refused(const double *costs, size_t count, size_t parts, const gp_pa
 static void test_refusals(void **state) {
     (void)state;
     const double one[] = {42}, two[] = {1, 1};
-    refused(one, 1, 2, NULL, GP_INVALID, "1 layers cannot be cut into 2 parts");
+    refused(one, 1, 2, NULL, GP_INVALID, "1 layer cannot be cut into 2 parts");
     refused(one, 0, 1, NULL, GP_INVALID, "0 layers");
     refused(one, 1, 0, NULL, GP_INVALID, "0 parts");
     refused(NULL, 1, 1, NULL, GP_INVALID, "costs");

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/image/collection.h"
+#include "gpipe/words.h"
 
 enum { SIDE = 32, PLAIN_BYTES = 3 * SIDE * SIDE, MOST_NAMES_BYTES = 1 << 16 };
 
@@ -59,8 +60,8 @@ static gp_status read_names(gp_collection *collection, const char *beside, int c
 static gp_status add_records(gp_collection *collection, const gp_file_map *map, const char *path, int classes) {
     size_t labels = classes == 10 ? 1 : 2, record = labels + PLAIN_BYTES;
     if (map->bytes == 0 || map->bytes % record != 0)
-        return gp_error(GP_INVALID, "'%s' has %zu bytes: CIFAR-%d's records have %zu each", path, map->bytes, classes,
-                        record);
+        return gp_error(GP_INVALID, "'%s' has %zu byte%s: CIFAR-%d's records have %zu each", path, map->bytes,
+                        gp_plural((int64_t)map->bytes, "s"), classes, record);
     for (size_t i = 0; i < map->bytes / record; i++) {
         int label = map->data[i * record + labels - 1];
         if (label >= classes)

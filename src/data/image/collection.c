@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "gpipe/words.h"
 
 /* An encoded image; larger ones are not looked at. */
 enum { MOST_FILE_BYTES = 1 << 28 };
@@ -144,7 +145,7 @@ static gp_status refuse_classes(const gp_collection *collection, const gp_classe
         used += length > 0 ? (size_t)length : 0;
     }
     return gp_error(GP_INVALID, "%s have %zu class%s that %s not among the %zu known: %s%s", what, unknown,
-                    unknown == 1 ? "" : "es", unknown == 1 ? "is" : "are", gp_classes_count(classes), names,
+                    gp_plural((int64_t)unknown, "es"), unknown == 1 ? "is" : "are", gp_classes_count(classes), names,
                     unknown > 5 ? ", ..." : "");
 }
 

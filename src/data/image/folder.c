@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "data/image/collection.h"
 #include "data/paths.h"
+#include "gpipe/words.h"
 
 /* Of folders in a class: links may go round in circles. */
 enum { MOST_DEPTH = 16 };
@@ -113,14 +114,15 @@ static gp_status check_listing(const listing *list, const char *path) {
         images += gp_image_named(list->files.list[i]);
     if (list->folders.count > 0) {
         if (images > 0)
-            gp_log(GP_LOG_WARNING, "%zu images of '%s' lie in no class folder; they are not used", images, path);
+            gp_log(GP_LOG_WARNING, "%zu image%s of '%s' in no class folder: not used", images,
+                   gp_plural((int64_t)images, "s"), path);
         return GP_OK;
     }
     if (images > 0)
         return gp_error(GP_INVALID,
-                        "the folder '%s' has %zu images but no folders: a folder for every class, with its images in "
+                        "the folder '%s' has %zu image%s but no folders: a folder for every class, with its images in "
                         "it, is needed",
-                        path, images);
+                        path, images, gp_plural((int64_t)images, "s"));
     return gp_error(GP_INVALID,
                     "the folder '%s' has no images: a folder for every class, with its .jpg, .jpeg or .png "
                     "files in it, is needed",

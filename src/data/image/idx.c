@@ -10,6 +10,7 @@
 #include "data/image/archive.h"
 #include "data/image/collection.h"
 #include "data/spool.h"
+#include "gpipe/words.h"
 
 enum { UNSIGNED_BYTE = 8, MOST_SIDE = 65535 };
 
@@ -68,8 +69,8 @@ static gp_status read_head(const gp_file_map *map, const char *path, int dimensi
     elements = (uint64_t)sizes[1] * sizes[2]; /* below 2^32, so the next product is below 2^64 */
     elements *= sizes[0];
     if (map->bytes - head != elements)
-        return gp_error(GP_INVALID, "'%s' has %zu bytes behind its head, which speaks of %" PRIu64, path,
-                        map->bytes - head, elements);
+        return gp_error(GP_INVALID, "'%s' has %zu byte%s behind its head, which speaks of %" PRIu64, path,
+                        map->bytes - head, gp_plural((int64_t)(map->bytes - head), "s"), elements);
     return GP_OK;
 }
 
