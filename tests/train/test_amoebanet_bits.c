@@ -1,6 +1,8 @@
 /* Same bits for AmoebaNet-D (6, 32), skips, batch norm, dropout, drop-path and the auxiliary classifier included: loss,
  * gradient norm, weights and moving averages after ten steps of RMSProp, whatever the number of partitions, the
- * schedule and the recompute mode, with a batch that the micro-batches do not divide. */
+ * schedule and the recompute mode, with a batch that the micro-batches do not divide. With GPIPE_TEST_IMAGES=PATH in
+ * the environment (images of 10 classes in any form of data.images, such as CIFAR-10's) also on real, augmented images
+ * of 32 x 32, in every combination, which takes minutes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,18 +16,19 @@
 #include "gpipe/gpipe.h"
 #include "temporary.h"
 
-enum { BATCH = 7, MICRO_BATCHES = 3, STEPS = 10, IMAGE = 12, CLASSES = 10 };
+enum { BATCH = 7, MICRO_BATCHES = 3, STEPS = 10, SMALL = 12, REAL = 32, CLASSES = 10 };
 
 static void assert_ok(gp_status status) {
     if (status != GP_OK) fail_msg("status %d: %s", (int)status, gp_error_message());
 }
 
-static gp_model *make_model(void) {
+static gp_model *make_model(int64_t image, const char *stem) {
     gp_option options[] = {
         {.key = "layers", .type = GP_OPTION_INTEGER, .integer = 6},
         {.key = "filters", .type = GP_OPTION_INTEGER, .integer = 32},
-        {.key = "image", .type = GP_OPTION_INTEGER, .integer = IMAGE},
+        {.key = "image", .type = GP_OPTION_INTEGER, .integer = image},
         {.key = "classes", .type = GP_OPTION_INTEGER, .integer = CLASSES},
+        {.key = "stem", .type = GP_OPTION_TEXT, .text = stem},
         {.key = "auxiliary", .type = GP_OPTION_NUMBER, .number = 0.4},
         {.key = "drop_path", .type = GP_OPTION_NUMBER, .number = 0.3},
         {.key = "batch_norm_decay", .type = GP_OPTION_NUMBER, .number = 0.9},
@@ -41,6 +44,19 @@ static gp_dataset *make_data(const gp_model *model) {
         .input = gp_model_input_type(model), .target = gp_model_target_type(model), .target_below = CLASSES};
     gp_dataset *dataset = NULL;
     assert_ok(gp_dataset_create_random(&dataset, &options));
+    return dataset;
+}
+
+static gp_dataset *make_images(const char *path) {
+    gp_image_options options = {.images = path,
+                                .height = REAL,
+                                .width = REAL,
+                                .channels = 3,
+                                .batch = BATCH,
+                                .augmentation = {.crop = GP_CROP_PAD, .pad = 4, .flip = true}};
+    gp_dataset *dataset = NULL;
+    assert_ok(gp_dataset_create_images(&dataset, &options));
+    assert_int_equal(CLASSES, gp_classes_count(gp_dataset_classes(dataset)));
     return dataset;
 }
 
@@ -132,7 +148,7 @@ static void test_same_bits(void **state) {
         {4, GP_SCHEDULE_1F1B, GP_RECOMPUTE_ALWAYS, true},
     };
     temporary *folder = *state;
-    gp_model *model = make_model();
+    gp_model *model = make_model(SMALL, "tensorflow");
     gp_dataset *dataset = make_data(model);
     outcome first = train(folder, model, dataset, &(variant){1, GP_SCHEDULE_GPIPE, GP_RECOMPUTE_NEVER, false});
     assert_true(first.losses[STEPS - 1] != first.losses[0]);
@@ -143,9 +159,30 @@ static void test_same_bits(void **state) {
     gp_model_destroy(model);
 }
 
+static void test_same_bits_on_real_images(void **state) {
+    static const int partitions[] = {1, 2, 4};
+    temporary *folder = *state;
+    const char *path = getenv("GPIPE_TEST_IMAGES");
+    if (!path) skip();
+    gp_model *model = make_model(REAL, "cifar");
+    gp_dataset *dataset = make_images(path);
+    outcome first = train(folder, model, dataset, &(variant){1, GP_SCHEDULE_GPIPE, GP_RECOMPUTE_NEVER, false});
+    for (int k = 0; k < 3; k++)
+        for (int schedule = GP_SCHEDULE_GPIPE; schedule <= GP_SCHEDULE_NAIVE; schedule++)
+            for (int recompute = GP_RECOMPUTE_EXCEPT_LAST; recompute <= GP_RECOMPUTE_NEVER; recompute++)
+                for (int by_layer = 0; by_layer <= (recompute != GP_RECOMPUTE_NEVER); by_layer++) {
+                    variant v = {partitions[k], (gp_schedule_kind)schedule, (gp_recompute)recompute, by_layer};
+                    check_variant(folder, model, dataset, &first, &v);
+                }
+    free(first.file);
+    gp_dataset_destroy(dataset);
+    gp_model_destroy(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_bits, temporary_create, temporary_destroy),
+        cmocka_unit_test_setup_teardown(test_same_bits_on_real_images, temporary_create, temporary_destroy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

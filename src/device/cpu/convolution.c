@@ -3,13 +3,14 @@
  * A convolution of single pixels without a stride is a product of rows and goes the way of products (products.h): no
  * weights to pack, and the gradient is added where it belongs. All others are oneDNN's convolutions on channels-last
  * images, with weights packed once after every update (gp_form) and their gradient unpacked into the plain one; but
- * some depthwise ones are loops (kernel_depthwise.c). bf16 images run through f32 on processors without AMX, whose bf16
- * instructions are slower than f32 ones: a chunk of samples is widened into the workspace, convolved, and the result
- * rounded, all of it within the caches. */
+ * some depthwise ones are loops (kernel_depthwise.c), and some gradients of weights products (convolution_rows.c). bf16
+ * images run through f32 on processors without AMX, whose bf16 instructions are slower than f32 ones: a chunk of
+ * samples is widened into the workspace, convolved, and the result rounded, all of it within the caches. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "device/cpu/convolution_rows.h"
 #include "device/cpu/products.h"
 
 /* Bytes of images that are widened at a time: what a second-level cache holds. */
@@ -286,6 +287,9 @@ gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc 
     GP_TRY(check(&o, desc));
     if (is_product(&o, desc->attributes)) return create_product(device, desc, kernel);
     if (prefers_loops(device, &o, desc)) return create_depthwise(device, desc, kernel);
+    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT &&
+        gp_cpu_convolution_prefers_rows(device, o.x, o.y, o.weights, desc->attributes))
+        return gp_cpu_convolution_rows_create(device, desc, kernel);
     gp_cpu_convolution *made = gp_allocate(sizeof *made);
     if (!made) return GP_OUT_OF_MEMORY;
     gp_status status = set_up(made, device, desc, &o);

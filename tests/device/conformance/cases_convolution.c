@@ -27,6 +27,13 @@ static const convolution CONVOLUTIONS[] = {
     {2, {9, 6}, 16, 16, 1, {7, 1}, {1, 1}, {1, 1}, {3, 0}, {3, 0}},
     {1, {8, 6}, 8, 8, 1, {1, 7}, {1, 2}, {1, 1}, {0, 2}, {0, 3}},
     {4, {4, 4}, 64, 64, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    /* channels enough for gradients of weights to be products of gathered rows: more of these than one chunk has,
+     * windows that reach over every edge, dilation; single pixels with many weights */
+    {5, {16, 15}, 32, 8, 1, {3, 3}, {2, 2}, {1, 1}, {0, 1}, {1, 1}},
+    {2, {9, 6}, 33, 20, 1, {3, 2}, {2, 3}, {2, 1}, {1, 1}, {3, 2}},
+    {1, {8, 11}, 40, 3, 1, {2, 3}, {1, 2}, {1, 3}, {2, 4}, {0, 5}},
+    {3, {1, 2}, 32, 16, 1, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 2}},
+    {2, {3, 3}, 1024, 512, 1, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
     /* odd ones: no channel count fits a vector, everything uneven */
     {3, {5, 4}, 13, 17, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {1, {6, 5}, 2, 3, 1, {2, 3}, {3, 1}, {1, 2}, {0, 2}, {1, 0}},
