@@ -302,7 +302,9 @@ static gp_status read_settings(const gp_arguments *arguments, const gp_zoo_task 
     GP_TRY(gp_argument_init(arguments, "batch_norm_decay", &decay));
     if (decay.given) GP_TRY(gp_argument_number(arguments, "batch_norm_decay", 0, 1, &s->norm.decay));
     s->init = torch ? GP_CONVOLUTION_UNIFORM : GP_CONVOLUTION_TRUNCATED;
-    s->classifier = (gp_weight_init){!torch, sqrt(2.6 / (double)task->classes), true};
+    /* As published for the 1000 classes of ImageNet; by the same rule a few classes would start with a loss of 22. */
+    double outputs = task->classes > 1000 ? (double)task->classes : 1000;
+    s->classifier = (gp_weight_init){!torch, sqrt(2.6 / outputs), true};
     if (s->filters % 8 != 0)
         return gp_error(GP_INVALID, "%s: filters is %" PRId64 ", but multiples of 8 are accepted",
                         arguments->info->kind, s->filters);
