@@ -279,11 +279,29 @@ typedef struct gp_worker_report {
     double reduce;        /* seconds in the sum of gradients over replicas, beside the others; mean */
     double exposed;       /* the part of `wait` in which nothing else was left to do than that sum; mean */
     double bytes_reduced; /* a step */
+    double communication; /* the part of `wait` in which a message was awaited that had been sent already; mean */
+    double blocked;       /* the part of `wait` in which all slots for what was to be sent were taken; mean */
 } gp_worker_report;
+
+/* What went one way between two workers, a step: activations to a later stage, or gradients back. Means over the steps
+ * (without the first). */
+typedef struct gp_link_report {
+    size_t size;    /* sizeof, or 0: set it before the call */
+    int from, to;   /* workers of the plan */
+    bool gradients; /* false: activations */
+    double messages, bytes;
+    double transfer; /* seconds from sending to arrival, summed over the messages (which may overlap); within a process
+                        messages are there at once */
+    double exposed;  /* seconds in which the receiver, with nothing else to do, awaited a message that had been sent */
+} gp_link_report;
 
 /* reports: one entry per worker of the plan. bubble and step_seconds (may be NULL): means over the steps. */
 GP_API gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble,
                                    double *step_seconds);
+/* The links between workers, which are known after the second step. Errors: GP_INVALID for a number that is too large.
+ */
+GP_API size_t gp_trainer_link_count(const gp_trainer *trainer);
+GP_API gp_status gp_trainer_link(const gp_trainer *trainer, size_t number, gp_link_report *report);
 /* Plan and measurement side by side: a table for people, or JSON (report.json); freed with gp_text_free. */
 GP_API gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text);
 /* The last step's actions in the Chrome trace event format. */

@@ -301,7 +301,7 @@ static const gp_worker *local_worker(const gp_engine *engine, size_t number) {
 size_t gp_engine_high_water(const gp_engine *engine, size_t number) {
     const gp_worker *worker = local_worker(engine, number);
     if (worker) return worker->device->high_water;
-    return number < engine->total ? engine->rows[number].high_water : 0;
+    return number < engine->total ? gp_engine_row(engine, number)->high_water : 0;
 }
 
 const gp_trace_entry *gp_engine_trace(const gp_engine *engine, size_t number, size_t *count) {

@@ -119,7 +119,18 @@ typedef struct gp_worker_times {
     double reduce;  /* of the sum over replicas, made beside the others; waits for the other replicas included */
     double exposed; /* the part of the wait in which there was nothing left but that sum */
     double bytes_reduced;
+    double communication; /* the part of the wait in which a message was awaited that had been sent already */
+    double blocked;       /* the part in which a message was ready to be written, but all slots were taken */
 } gp_worker_times;
+
+/* What went one way between two workers in a step: activations, or gradients of them. */
+typedef struct gp_link_times {
+    int from, to; /* workers */
+    bool gradients;
+    double messages, bytes;
+    double transfer; /* seconds from sending to arrival, summed over the messages; 0 within a process */
+    double exposed;  /* seconds in which the receiver awaited one that had been sent */
+} gp_link_times;
 
 typedef struct gp_step_result {
     double loss; /* mean over the mini-batch's weight */
@@ -131,7 +142,12 @@ typedef struct gp_step_result {
     bool finite;          /* false: loss or gradients are NaN or infinite; no update was made; `fault` says where */
     char fault[256];
     const gp_worker_times *workers; /* owned by the engine, until the next step */
+    const gp_link_times *links;     /* the same: of all links, by receiver; every step has the same ones */
+    size_t link_count;
 } gp_step_result;
+
+/* Links of all workers, at most. */
+size_t gp_engine_most_links(const gp_engine *engine);
 
 /* The samples of a mini-batch of `samples` whose inputs the workers of this process read: a process without a first
  * stage reads none (count 0), and its batches need no memory for inputs. Targets and weights must be there for all. */

@@ -98,9 +98,7 @@ static gp_status start_workers(gp_engine *engine) {
     engine->first = (size_t)gp_world_first_local(engine->world);
     engine->count = (size_t)gp_world_local_workers(engine->world);
     engine->workers = gp_allocate_array(engine->count, sizeof *engine->workers);
-    engine->times = gp_allocate_array(engine->total, sizeof *engine->times);
-    engine->rows = gp_allocate_array(engine->total, sizeof *engine->rows);
-    if (!engine->workers || !engine->times || !engine->rows) return GP_OUT_OF_MEMORY;
+    if (!engine->workers) return GP_OUT_OF_MEMORY;
     for (size_t w = 0; w < engine->count; w++) {
         engine->workers[w].engine = engine;
         engine->workers[w].number = (int)(engine->first + w);
@@ -226,6 +224,7 @@ void gp_engine_destroy(gp_engine *engine) {
     gp_free(engine->numbers);
     gp_free(engine->workers);
     gp_free(engine->times);
+    gp_free(engine->links);
     gp_free(engine->rows);
     gp_engine_free_traces(engine);
     gp_free(engine);

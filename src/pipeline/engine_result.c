@@ -4,16 +4,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "pipeline/worker.h"
 
 /* ---- rows ---- */
 
+gp_worker_row *gp_engine_row(const gp_engine *engine, size_t worker) {
+    return (gp_worker_row *)(void *)(engine->rows + worker * engine->row_bytes);
+}
+
+gp_status gp_engine_allocate_rows(gp_engine *engine) {
+    engine->row_bytes = sizeof(gp_worker_row) + engine->links_most * sizeof(gp_link_times);
+    engine->rows = gp_allocate_array(engine->total, engine->row_bytes);
+    engine->times = gp_allocate_array(engine->total, sizeof *engine->times);
+    engine->links = gp_allocate_array(engine->total * engine->links_most, sizeof *engine->links);
+    return engine->rows && engine->times && engine->links ? GP_OK : GP_OUT_OF_MEMORY;
+}
+
+size_t gp_engine_most_links(const gp_engine *engine) {
+    return engine->total * engine->links_most;
+}
+
 static gp_worker_row row_of(const gp_engine *engine, const gp_worker *worker, double ended) {
     gp_worker_row row = {.times = worker->times,
                          .first_action = worker->first_action,
                          .last_backward = worker->last_backward,
-                         .high_water = worker->device->high_water};
+                         .high_water = worker->device->high_water,
+                         .link_count = worker->link_count};
     const gp_worker_fault *fault = &worker->fault;
     double clock = gp_world_clock(engine->world);
     row.times.reduce = worker->reducer.seconds;
@@ -32,9 +50,13 @@ static gp_worker_row row_of(const gp_engine *engine, const gp_worker *worker, do
 }
 
 static gp_status gather_rows(gp_engine *engine, double ended) {
-    for (size_t w = 0; w < engine->count; w++)
-        engine->rows[engine->first + w] = row_of(engine, &engine->workers[w], ended);
-    return gp_engine_checked(engine, gp_world_gather_rows(engine->world, engine->rows, sizeof *engine->rows));
+    for (size_t w = 0; w < engine->count; w++) {
+        const gp_worker *worker = &engine->workers[w];
+        gp_worker_row *row = gp_engine_row(engine, engine->first + w);
+        *row = row_of(engine, worker, ended);
+        memcpy(row->links, worker->links, worker->link_count * sizeof *row->links);
+    }
+    return gp_engine_checked(engine, gp_world_gather_rows(engine->world, engine->rows, engine->row_bytes));
 }
 
 /* ---- faults ---- */
@@ -48,9 +70,9 @@ static gp_worker_fault fault_of(const gp_worker_row *row) {
 static size_t first_fault(const gp_engine *engine) {
     size_t first = engine->total;
     for (size_t w = 0; w < engine->total; w++) {
-        gp_worker_fault fault = fault_of(&engine->rows[w]), earlier;
+        gp_worker_fault fault = fault_of(gp_engine_row(engine, w)), earlier;
         if (!fault.found) continue;
-        if (first < engine->total) earlier = fault_of(&engine->rows[first]);
+        if (first < engine->total) earlier = fault_of(gp_engine_row(engine, first));
         if (first == engine->total || gp_worker_fault_is_earlier(&fault, &earlier)) first = w;
     }
     return first;
@@ -59,7 +81,7 @@ static size_t first_fault(const gp_engine *engine) {
 static void describe_sum(const gp_engine *engine, char *text, size_t size) {
     snprintf(text, size, "the sum over the mini-batch");
     for (size_t w = engine->total; w-- > 0;) {
-        size_t parameter = engine->rows[w].fault.not_finite_parameter;
+        size_t parameter = gp_engine_row(engine, w)->fault.not_finite_parameter;
         if (parameter != SIZE_MAX)
             snprintf(text, size, "the gradient of %s, summed over the mini-batch",
                      gp_model_parameter(engine->options.model, parameter).name);
@@ -74,7 +96,7 @@ static void describe_fault(const gp_engine *engine, char *text, size_t size) {
         describe_sum(engine, text, size);
         return;
     }
-    gp_worker_fault fault = fault_of(&engine->rows[worker]);
+    gp_worker_fault fault = fault_of(gp_engine_row(engine, worker));
     if (engine->options.replicas > 1)
         snprintf(replica, sizeof replica, " of replica %zu", worker / engine->options.stages);
     if (fault.layer < 0) {
@@ -93,7 +115,7 @@ static void describe_fault(const gp_engine *engine, char *text, size_t size) {
 static void sum_times(gp_engine *engine, double ended, gp_step_result *result) {
     double first = 0, last = 0, busy = 0;
     for (size_t w = 0; w < engine->total; w++) {
-        const gp_worker_row *row = &engine->rows[w];
+        const gp_worker_row *row = gp_engine_row(engine, w);
         engine->times[w] = row->times;
         busy += row->times.forward + row->times.recompute + row->times.backward;
         if (row->first_action != 0 && (first == 0 || row->first_action < first)) first = row->first_action;
@@ -103,6 +125,16 @@ static void sum_times(gp_engine *engine, double ended, gp_step_result *result) {
     result->span = last - first;
     result->bubble = result->span > 0 ? fmax(0, 1 - busy / ((double)engine->total * result->span)) : 0;
     result->workers = engine->times;
+}
+
+static void list_links(gp_engine *engine, gp_step_result *result) {
+    result->links = engine->links;
+    result->link_count = 0;
+    for (size_t w = 0; w < engine->total; w++) {
+        const gp_worker_row *row = gp_engine_row(engine, w);
+        for (size_t i = 0; i < row->link_count && i < engine->links_most; i++)
+            engine->links[result->link_count++] = row->links[i];
+    }
 }
 
 gp_status gp_engine_gather_result(gp_engine *engine, gp_step_result *result) {
@@ -115,5 +147,6 @@ gp_status gp_engine_gather_result(gp_engine *engine, gp_step_result *result) {
     result->finite = worker->finite;
     if (!result->finite) describe_fault(engine, result->fault, sizeof result->fault);
     sum_times(engine, ended, result);
+    list_links(engine, result);
     return GP_OK;
 }

@@ -67,9 +67,13 @@ static void sum_bytes(gp_worker *worker) {
         stage->is_last ? ((size_t)worker->engine->options.micro_batches + 1) * gp_worker_loss_bytes(worker) : 0;
     worker->communication_bytes = 0;
     for (size_t i = 0; i < stage->before_count; i++)
-        worker->communication_bytes += (size_t)worker->forward_slots[i] * stage->before[i].forward_bytes;
+        worker->communication_bytes +=
+            (size_t)worker->forward_slots[i] *
+            gp_worker_slot_bytes(worker, stage->before[i].stage, stage->before[i].forward_bytes);
     for (size_t i = 0; i < stage->after_count; i++)
-        worker->communication_bytes += (size_t)worker->gradient_slots[i] * stage->after[i].gradient_bytes;
+        worker->communication_bytes +=
+            (size_t)worker->gradient_slots[i] *
+            gp_worker_slot_bytes(worker, stage->after[i].stage, stage->after[i].gradient_bytes);
     worker->communication_bytes +=
         gp_worker_staging_bytes(worker) + worker->reduce_bytes + worker->sum_bytes + worker->merge_bytes;
     *sum = (gp_worker_bytes){.parameters = bytes->weights + bytes->forms + bytes->states + bytes->statistics,
@@ -111,6 +115,7 @@ static size_t count_owned(const gp_worker *worker) {
 typedef struct plan_row {
     gp_worker_plan plan;
     size_t owned;  /* parameters */
+    size_t links;  /* into it */
     double memory; /* of its machine */
 } plan_row;
 
@@ -121,10 +126,12 @@ static gp_status gather_plans(gp_engine *engine, plan_row *rows) {
         gp_worker *worker = &engine->workers[w];
         plan_row *row = &rows[worker->number];
         GP_TRY(plan_slots(worker));
+        GP_TRY(gp_worker_list_links(worker));
         GP_TRY(gp_worker_plan_save(worker));
         sum_bytes(worker);
         fill_plan(worker, &row->plan);
         row->owned = count_owned(worker);
+        row->links = worker->link_count;
         row->memory = (double)machine.memory;
     }
     GP_TRY(gp_engine_checked(engine, gp_world_gather_rows(engine->world, rows, sizeof *rows)));
@@ -132,8 +139,9 @@ static gp_status gather_plans(gp_engine *engine, plan_row *rows) {
         engine->plan.worker[w] = rows[w].plan;
         engine->plan.worker[w].machine_memory = rows[w].memory;
         if (rows[w].owned > engine->owned_most) engine->owned_most = rows[w].owned;
+        if (rows[w].links > engine->links_most) engine->links_most = rows[w].links;
     }
-    return GP_OK;
+    return gp_engine_allocate_rows(engine);
 }
 
 gp_status gp_engine_plan_memory(gp_engine *engine) {

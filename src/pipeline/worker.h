@@ -136,6 +136,8 @@ typedef struct gp_worker {
     size_t not_finite_parameter; /* SIZE_MAX: none */
     gp_worker_fault fault;
     gp_worker_times times;
+    gp_link_times *links; /* that this worker receives from */
+    size_t link_count;
     double first_action, last_backward; /* seconds on the clock */
     gp_trace_entry *trace;
     size_t trace_count, trace_capacity;
@@ -156,6 +158,8 @@ typedef struct gp_worker_row {
         char op[32]; /* "": none */
         size_t not_finite_parameter;
     } fault;
+    size_t link_count;
+    gp_link_times links[]; /* engine->links_most */
 } gp_worker_row;
 
 typedef struct gp_trace_row {
@@ -175,11 +179,14 @@ struct gp_engine {
     size_t started;     /* threads */
     gp_engine_plan plan;
     gp_agenda *agendas;
-    gp_share *shares;       /* per replica */
-    int64_t *numbers;       /* memory of the shares' arrays */
-    size_t owned_most;      /* parameters owned by one worker, at most */
-    gp_worker_row *rows;    /* per worker of the world */
+    gp_share *shares;  /* per replica */
+    int64_t *numbers;  /* memory of the shares' arrays */
+    size_t owned_most; /* parameters owned by one worker, at most */
+    size_t links_most; /* links into one worker, at most */
+    char *rows;        /* gp_worker_row per worker of the world, row_bytes each */
+    size_t row_bytes;
     gp_worker_times *times; /* the same */
+    gp_link_times *links;   /* links_most for each */
     gp_trace_row *traces;   /* the same, of all processes; NULL: not gathered */
     bool dirty;             /* accumulators hold gradients */
     gp_kept kept;           /* what checkpoints hold */
@@ -201,6 +208,9 @@ gp_status gp_engine_begin(gp_engine **engine, const gp_engine_options *options);
 gp_status gp_engine_post(gp_engine *engine);
 /* The failure behind GP_ABORTED; other statuses as they are. */
 gp_status gp_engine_checked(const gp_engine *engine, gp_status status);
+/* engine_result.c */
+gp_status gp_engine_allocate_rows(gp_engine *engine); /* links_most is known */
+gp_worker_row *gp_engine_row(const gp_engine *engine, size_t worker);
 /* engine_together.c */
 void gp_engine_free_traces(gp_engine *engine);
 /* engine_result.c: fills in the result of a step that all workers have made. */
@@ -229,12 +239,18 @@ void gp_worker_destroy(gp_worker *worker); /* its thread has ended */
 gp_status gp_worker_prepare(gp_worker *worker);
 gp_status gp_worker_allocate(gp_worker *worker);
 const gp_share *gp_worker_share(const gp_worker *worker);
-/* Bytes of staging memory for messages that leave the process. */
+/* Bytes of a slot for messages from or to another stage; of staging memory for those that leave the process. */
+size_t gp_worker_slot_bytes(const gp_worker *worker, size_t stage, size_t message_bytes);
 size_t gp_worker_staging_bytes(const gp_worker *worker);
 /* Regions that are the same for a whole command. */
 gp_status gp_worker_bind(gp_worker *worker);
 void gp_worker_poison(gp_worker *worker);
 void gp_worker_release(gp_worker *worker);
+
+/* worker_links.c: the links that this worker receives from; what they carried since the last call becomes that of the
+ * step. */
+gp_status gp_worker_list_links(gp_worker *worker);
+void gp_worker_take_links(gp_worker *worker);
 
 /* worker_run.c */
 /* Runs the worker's list; with `check` looking for NaN and infinity. */

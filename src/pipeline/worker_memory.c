@@ -64,6 +64,10 @@ static int neighbour(const gp_worker *worker, size_t stage) {
     return (int)(worker->replica * worker->engine->options.stages + stage);
 }
 
+size_t gp_worker_slot_bytes(const gp_worker *worker, size_t stage, size_t message_bytes) {
+    return gp_link_slot_bytes(worker->engine->world, worker->number, neighbour(worker, stage), message_bytes);
+}
+
 /* Two slots: one is filled while the other is on its way. */
 static int staging_slots(const gp_worker *worker) {
     return worker->engine->options.micro_batches > 1 ? 2 : 1;
@@ -99,7 +103,7 @@ static gp_status open_before(gp_worker *worker, size_t i, char **memory) {
     int me = worker->number, other = neighbour(worker, peer->stage);
     GP_TRY(gp_link_open_receiver(world, me, other, GP_TAG_FORWARD, worker->forward_slots[i], peer->forward_bytes,
                                  *memory, &worker->forward_in[i]));
-    *memory += (size_t)worker->forward_slots[i] * peer->forward_bytes;
+    *memory += (size_t)worker->forward_slots[i] * gp_worker_slot_bytes(worker, peer->stage, peer->forward_bytes);
     if (!peer->gradients) return GP_OK;
     return open_sender(worker, peer->stage, GP_TAG_GRADIENT, peer->gradient_bytes, memory, &worker->gradient_out[i]);
 }
@@ -112,7 +116,7 @@ static gp_status open_after(gp_worker *worker, size_t i, char **memory) {
     if (!peer->gradients) return GP_OK;
     GP_TRY(gp_link_open_receiver(world, me, other, GP_TAG_GRADIENT, worker->gradient_slots[i], peer->gradient_bytes,
                                  *memory, &worker->gradient_in[i]));
-    *memory += (size_t)worker->gradient_slots[i] * peer->gradient_bytes;
+    *memory += (size_t)worker->gradient_slots[i] * gp_worker_slot_bytes(worker, peer->stage, peer->gradient_bytes);
     return GP_OK;
 }
 
@@ -230,7 +234,8 @@ void gp_worker_release(gp_worker *worker) {
                     worker->forward_out,   worker->gradient_in,    worker->gradient_held, worker->flights,
                     worker->arrived,       worker->arrived_slot,   worker->regions,       worker->mine,
                     worker->gathered,      worker->losses,         worker->host,          worker->trace,
-                    worker->contributions, worker->shared,         worker->pieces,        worker->replica_pieces};
+                    worker->contributions, worker->shared,         worker->pieces,        worker->replica_pieces,
+                    worker->links};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         gp_free(host[i]);
 }

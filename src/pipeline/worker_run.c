@@ -275,6 +275,7 @@ static gp_status board(gp_worker *worker) {
 }
 
 static void begin(gp_worker *worker) {
+    gp_worker_take_links(worker); /* of evaluations */
     worker->times = (gp_worker_times){0};
     worker->first_action = worker->last_backward = 0;
     worker->trace_count = 0;
@@ -337,6 +338,7 @@ gp_status gp_worker_train(gp_worker *worker, bool check) {
     }
     worker->completing = false;
     if (!check) gp_reducer_ready(&worker->reducer, false);
+    if (!check) gp_worker_take_links(worker);
     if (!check) worker->loss = sum_losses(worker);
     return GP_OK;
 }

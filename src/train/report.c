@@ -1,6 +1,5 @@
 /* Plan and measurement side by side: tables for people, JSON for machines (report.json). */
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,9 +38,11 @@ static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_
     }
     if (object && report) {
         json_object_set_new(object, "times",
-                            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "forward", report->forward, "recompute",
-                                      report->recompute, "backward", report->backward, "update", report->update, "wait",
-                                      report->wait, "reduce", report->reduce, "exposed", report->exposed));
+                            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "forward", report->forward,
+                                      "recompute", report->recompute, "backward", report->backward, "update",
+                                      report->update, "wait", report->wait, "reduce", report->reduce, "exposed",
+                                      report->exposed, "communication", report->communication, "blocked",
+                                      report->blocked));
         json_object_set_new(object, "bytes_reduced", json_real(report->bytes_reduced));
         json_object_set_new(object, "bubble", json_real(report->bubble));
     }
@@ -73,48 +74,12 @@ static gp_status json_text(json_t *object, char **text) {
 
 /* ---- tables ---- */
 
-/* A text that grows. */
-typedef struct text_page {
-    char *text;
-    size_t length, capacity;
-    bool failed;
-} text_page;
-
-static void add(text_page *page, const char *format, ...) GP_PRINTF(2, 3);
-static void add(text_page *page, const char *format, ...) {
-    va_list arguments;
-    char line[256];
-    va_start(arguments, format);
-    int length = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    size_t needed = page->length + (size_t)length + 1;
-    if (needed > page->capacity) {
-        size_t capacity = 2 * needed + 256;
-        char *grown = gp_grow_array(page->text, page->capacity, capacity, 1);
-        if (!grown) page->failed = true;
-        if (page->failed) return;
-        page->text = grown;
-        page->capacity = capacity;
-    }
-    memcpy(page->text + page->length, line, (size_t)length + 1);
-    page->length += (size_t)length;
-}
-
-static gp_status finish(text_page *page, char **text) {
-    *text = page->text;
-    if (!page->failed) return GP_OK;
-    gp_free(page->text);
-    *text = NULL;
-    return GP_OUT_OF_MEMORY;
-}
-
 static const char *human(size_t bytes, char *text) {
     return gp_bytes_format(bytes, text, 16);
 }
 
-/* A worker as tables name it: by its stage, and by its replica where there are several. */
-static const char *worker_name(const gp_plan *plan, size_t w, char text[32]) {
-    const gp_plan_worker *worker = &plan->workers[w];
+const char *gp_worker_name(const gp_plan *plan, size_t worker_number, char text[32]) {
+    const gp_plan_worker *worker = &plan->workers[worker_number];
     if (plan->replicas > 1) {
         snprintf(text, 32, "r%d s%d", worker->replica, worker->stage);
     } else {
@@ -130,53 +95,66 @@ static bool has_snapshot(const gp_plan *plan) {
     return false;
 }
 
-static void add_plan_row(text_page *page, const gp_plan *plan, size_t w) {
+static void add_plan_row(gp_page *page, const gp_plan *plan, size_t w) {
     const gp_plan_worker *worker = &plan->workers[w];
     const gp_plan_bytes *bytes = &worker->bytes;
     char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
     char layers[32], name[32];
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
-    add(page, "%6s  %-9s %12lld %10s %10s %10s %10s %10s %10s", worker_name(plan, w, name), layers,
-        (long long)worker->parameters, human(bytes->parameters, a), human(bytes->gradients, b),
-        human(bytes->optimizer, c), human(bytes->stash, d), human(bytes->workspace, e), human(bytes->communication, f));
-    if (has_snapshot(plan)) add(page, " %10s", human(bytes->snapshot, g));
-    add(page, " %10s", human(bytes->total, g));
-    if (plan->step_seconds > 0) add(page, " %10.2f", 1e3 * worker->seconds);
-    if (worker->host[0]) add(page, "  %s", worker->host);
-    if (plan->limit && bytes->total > plan->limit) add(page, "  over the limit");
-    add(page, "\n");
+    gp_page_add(page, "%6s  %-9s %12lld %10s %10s %10s %10s %10s %10s", gp_worker_name(plan, w, name), layers,
+                (long long)worker->parameters, human(bytes->parameters, a), human(bytes->gradients, b),
+                human(bytes->optimizer, c), human(bytes->stash, d), human(bytes->workspace, e),
+                human(bytes->communication, f));
+    if (has_snapshot(plan)) gp_page_add(page, " %10s", human(bytes->snapshot, g));
+    gp_page_add(page, " %10s", human(bytes->total, g));
+    if (plan->step_seconds > 0) gp_page_add(page, " %10.2f", 1e3 * worker->seconds);
+    if (worker->host[0]) gp_page_add(page, "  %s", worker->host);
+    if (plan->limit && bytes->total > plan->limit) gp_page_add(page, "  over the limit");
+    gp_page_add(page, "\n");
 }
 
 gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     if (json) return json_text(plan_json(plan, NULL, 0, 0), text);
-    text_page page = {0};
+    gp_page page = {0};
     char limit[16];
-    add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s%s %10s%s%s\n", "worker", "layers", "parameters", "weights",
-        "gradients", "optimizer", "stash", "workspace", "messages", has_snapshot(plan) ? "   snapshot" : "", "total",
-        plan->step_seconds > 0 ? "    busy ms" : "", plan->workers[0].host[0] ? "  host" : "");
+    gp_page_add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s%s %10s%s%s\n", "worker", "layers", "parameters",
+                "weights", "gradients", "optimizer", "stash", "workspace", "messages",
+                has_snapshot(plan) ? "   snapshot" : "", "total", plan->step_seconds > 0 ? "    busy ms" : "",
+                plan->workers[0].host[0] ? "  host" : "");
     for (size_t w = 0; w < plan->worker_count; w++) {
         add_plan_row(&page, plan, w);
     }
-    add(&page, "parameters %lld, bubble %.2f%% (formula %.2f%%)", (long long)plan->parameters, 100 * plan->bubble,
-        100 * plan->bubble_formula);
-    if (plan->step_seconds > 0) add(&page, ", step %.2f ms", 1e3 * plan->step_seconds);
+    gp_page_add(&page, "parameters %lld, bubble %.2f%% (formula %.2f%%)", (long long)plan->parameters,
+                100 * plan->bubble, 100 * plan->bubble_formula);
+    if (plan->step_seconds > 0) gp_page_add(&page, ", step %.2f ms", 1e3 * plan->step_seconds);
     if (plan->limit)
-        add(&page, ", limit %s a worker: %s", human(plan->limit, limit), plan->fits ? "fits" : "does NOT fit");
-    add(&page, "\n");
-    return finish(&page, text);
+        gp_page_add(&page, ", limit %s a worker: %s", human(plan->limit, limit), plan->fits ? "fits" : "does NOT fit");
+    gp_page_add(&page, "\n");
+    return gp_page_finish(&page, text);
 }
 
-static void add_report_row(text_page *page, const gp_plan *plan, const gp_worker_report *report, size_t w) {
+static void add_report_row(gp_page *page, const gp_plan *plan, const gp_worker_report *report, size_t w) {
     const gp_plan_worker *worker = &plan->workers[w];
     char planned[16], measured[16], layers[32], name[32];
     double busy = report->forward + report->recompute + report->backward;
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
-    add(page, "%6s  %-9s %12lld %11s %11s %9.2f %9.2f %10.2f %10.2f %9.2f %7.2f%%", worker_name(plan, w, name), layers,
-        (long long)worker->parameters, human(worker->bytes.total, planned), human(report->bytes, measured),
-        1e3 * worker->seconds, 1e3 * busy, 1e3 * report->recompute, 1e3 * report->update, 1e3 * report->wait,
-        100 * report->bubble);
-    if (plan->replicas > 1) add(page, " %10.2f %10.2f", 1e3 * report->reduce, 1e3 * report->exposed);
-    add(page, "\n");
+    gp_page_add(page, "%6s  %-9s %12lld %11s %11s %9.2f %9.2f %10.2f %10.2f %9.2f %7.2f%%",
+                gp_worker_name(plan, w, name), layers, (long long)worker->parameters,
+                human(worker->bytes.total, planned), human(report->bytes, measured), 1e3 * worker->seconds, 1e3 * busy,
+                1e3 * report->recompute, 1e3 * report->update, 1e3 * report->wait, 100 * report->bubble);
+    if (plan->partitions > 1) gp_page_add(page, " %10.2f %10.2f", 1e3 * report->communication, 1e3 * report->blocked);
+    if (plan->replicas > 1) gp_page_add(page, " %10.2f %10.2f", 1e3 * report->reduce, 1e3 * report->exposed);
+    if (worker->host[0]) gp_page_add(page, "  %s", worker->host);
+    gp_page_add(page, "\n");
+}
+
+static void add_report_head(gp_page *page, const gp_plan *plan) {
+    gp_page_add(page, "%6s  %-9s %12s %11s %11s %9s %9s %10s %10s %9s %8s", "stage", "layers", "parameters", "planned",
+                "measured", "plan ms", "busy ms", "recomp ms", "update ms", "wait ms", "idle");
+    if (plan->partitions > 1) gp_page_add(page, " %10s %10s", "comm ms", "blocked ms");
+    if (plan->replicas > 1) gp_page_add(page, "  reduce ms exposed ms");
+    if (plan->workers[0].host[0]) gp_page_add(page, "  host");
+    gp_page_add(page, "\n");
 }
 
 /* ---- checkpoints ---- */
@@ -191,17 +169,21 @@ static json_t *saves_json(const gp_save_counts *saves) {
                      (json_int_t)saves->bytes);
 }
 
-static void add_saves(text_page *page, const gp_trainer *trainer) {
+static void add_saves(gp_page *page, const gp_trainer *trainer) {
     const gp_save_counts *saves = &trainer->saves;
     char size[16];
     if (!saved(trainer)) return;
-    add(page, "checkpoints %lld written", (long long)saves->written);
-    if (saves->written > 0) add(page, ", %s each", human(saves->bytes, size));
-    if (saves->failed > 0) add(page, ", %lld NOT written", (long long)saves->failed);
-    add(page, "; training waited %.2f ms\n", 1e3 * saves->pause);
+    gp_page_add(page, "checkpoints %lld written", (long long)saves->written);
+    if (saves->written > 0) gp_page_add(page, ", %s each", human(saves->bytes, size));
+    if (saves->failed > 0) gp_page_add(page, ", %lld NOT written", (long long)saves->failed);
+    gp_page_add(page, "; training waited %.2f ms\n", 1e3 * saves->pause);
 }
 
 /* ---- plan and measurement ---- */
+
+static double measured_steps(const gp_trainer *trainer) {
+    return trainer->measured_steps > 0 ? (double)trainer->measured_steps : 1;
+}
 
 gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **text) {
     const gp_plan *plan = trainer->plan;
@@ -212,23 +194,24 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
     gp_status status = gp_trainer_report(trainer, reports, &bubble, &seconds);
     if (status == GP_OK && json) {
         json_t *object = plan_json(plan, reports, bubble, seconds);
+        if (object && trainer->traffic.count > 0)
+            json_object_set_new(object, "links", gp_traffic_json(&trainer->traffic, measured_steps(trainer)));
         if (object && saved(trainer)) json_object_set_new(object, "checkpoints", saves_json(&trainer->saves));
         status = json_text(object, text);
     }
     if (status == GP_OK && !json) {
-        text_page page = {0};
-        add(&page, "%6s  %-9s %12s %11s %11s %9s %9s %10s %10s %9s %8s%s\n", "stage", "layers", "parameters", "planned",
-            "measured", "plan ms", "busy ms", "recomp ms", "update ms", "wait ms", "idle",
-            plan->replicas > 1 ? "  reduce ms exposed ms" : "");
+        gp_page page = {0};
+        add_report_head(&page, plan);
         for (size_t w = 0; w < plan->worker_count; w++) {
             add_report_row(&page, plan, &reports[w], w);
         }
-        add(&page, "bubble %.2f%% measured, %.2f%% planned, %.2f%% by (K-1)/(M+K-1)\n", 100 * bubble,
-            100 * plan->bubble, 100 * plan->bubble_formula);
-        add(&page, "step   %.2f ms measured, %.2f ms planned (without the update)\n", 1e3 * seconds,
-            1e3 * plan->step_seconds);
+        gp_page_add(&page, "bubble %.2f%% measured, %.2f%% planned, %.2f%% by (K-1)/(M+K-1)\n", 100 * bubble,
+                    100 * plan->bubble, 100 * plan->bubble_formula);
+        gp_page_add(&page, "step   %.2f ms measured, %.2f ms planned (without the update)\n", 1e3 * seconds,
+                    1e3 * plan->step_seconds);
+        gp_traffic_table(&trainer->traffic, plan, measured_steps(trainer), &page);
         add_saves(&page, trainer);
-        status = finish(&page, text);
+        status = gp_page_finish(&page, text);
     }
     gp_free(reports);
     return status;
@@ -238,7 +221,7 @@ gp_status gp_trainer_report_format(const gp_trainer *trainer, bool json, char **
 
 gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports, double *bubble,
                             double *step_seconds) {
-    double steps = trainer->measured_steps > 0 ? (double)trainer->measured_steps : 1;
+    double steps = measured_steps(trainer);
     for (size_t w = 0; w < trainer->plan->worker_count; w++) {
         const gp_worker_report *sum = &trainer->sums[w];
         reports[w] = (gp_worker_report){.bytes = gp_engine_high_water(trainer->engine, w),
@@ -250,6 +233,8 @@ gp_status gp_trainer_report(const gp_trainer *trainer, gp_worker_report *reports
                                         .reduce = sum->reduce / steps,
                                         .exposed = sum->exposed / steps,
                                         .bytes_reduced = sum->bytes_reduced / steps,
+                                        .communication = sum->communication / steps,
+                                        .blocked = sum->blocked / steps,
                                         .bubble = sum->bubble / steps};
     }
     if (bubble) *bubble = trainer->bubble_sum / steps;

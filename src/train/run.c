@@ -110,7 +110,7 @@ static gp_status tell_step(run_state *run, const gp_step_metrics *metrics) {
     const gp_run_options *options = run->options;
     const gp_evaluation *validation = run->has_validation ? &run->validation : NULL;
     gp_status status = GP_OK;
-    if (run->directory) status = gp_run_directory_metrics(run->directory, metrics, validation);
+    if (run->directory) status = gp_run_directory_metrics(run->directory, run->trainer, metrics, validation);
     if (options->on_step) run->more = options->on_step(options->user, metrics, validation) && run->more;
     bool stop = !run->more;
     GP_TRY(gp_engine_agree(run->trainer->engine, status, stop, &stop));

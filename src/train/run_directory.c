@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "train/trainer.h"
 
 struct gp_run_directory {
     char *path;
@@ -144,13 +145,14 @@ static void add_rate(json_t *line, const gp_step_metrics *metrics) {
     json_object_set_new(line, key, json_real(seconds > 0 ? (double)count / seconds : 0));
 }
 
-gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics,
-                                   const gp_evaluation *validation) {
+gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_trainer *trainer,
+                                   const gp_step_metrics *metrics, const gp_evaluation *validation) {
     json_t *line = json_pack("{s:I, s:o, s:f, s:o, s:I, s:f, s:f, s:f}", "step", (json_int_t)metrics->step, "loss",
                              number(metrics->loss), "lr", metrics->lr, "grad_norm", number(metrics->gradient_norm),
                              "examples", (json_int_t)metrics->examples, "seconds", metrics->seconds, "data_seconds",
                              metrics->data_seconds, "bubble", metrics->bubble);
     if (line) add_rate(line, metrics);
+    if (line) gp_traffic_step_json(&trainer->traffic, trainer->plan, line);
     if (line && validation) add_validation(line, validation);
     if (line && !metrics->finite) json_object_set_new(line, "fault", json_string(metrics->fault));
     return write_line(directory, line);

@@ -12,8 +12,9 @@ typedef struct gp_run_directory gp_run_directory;
 gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, int64_t step);
 void gp_run_directory_close(gp_run_directory *directory); /* accepts NULL */
 
-/* One line of metrics.jsonl. */
-gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_step_metrics *metrics,
+/* One line of metrics.jsonl, of the trainer's last step. */
+gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_trainer *trainer,
+                                   const gp_step_metrics *metrics,
                                    const gp_evaluation *validation /* NULL: none after this step */);
 /* Adds an evaluation to the last line, which a run wrote that was interrupted before its evaluation. */
 gp_status gp_run_directory_amend(gp_run_directory *directory, const gp_evaluation *validation);

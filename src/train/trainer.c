@@ -17,6 +17,7 @@ static gp_status start(gp_trainer *trainer, const gp_pipeline_options *pipeline)
     trainer->sums = gp_allocate_array(trainer->plan->worker_count, sizeof *trainer->sums);
     if (!trainer->sums) return GP_OUT_OF_MEMORY;
     GP_TRY(gp_engine_create(&trainer->engine, &trainer->layout.engine));
+    GP_TRY(gp_traffic_create(&trainer->traffic, trainer->engine));
     return gp_engine_initialise(trainer->engine, trainer->layout.engine.seed);
 }
 
@@ -49,6 +50,7 @@ void gp_trainer_destroy(gp_trainer *trainer) {
     gp_plan_destroy(trainer->plan);
     gp_layout_destroy(&trainer->layout);
     gp_free(trainer->sums);
+    gp_traffic_destroy(&trainer->traffic);
     gp_free(trainer);
 }
 
@@ -70,6 +72,7 @@ gp_status gp_trainer_show_averages(gp_trainer *trainer, bool averages) {
 }
 
 static void add_measurement(gp_trainer *trainer, const gp_step_result *result) {
+    gp_traffic_add(&trainer->traffic, result, trainer->step > 0);
     if (trainer->step == 0) return;
     trainer->measured_steps++;
     trainer->bubble_sum += result->bubble;
@@ -86,6 +89,8 @@ static void add_measurement(gp_trainer *trainer, const gp_step_result *result) {
         sum->reduce += times->reduce;
         sum->exposed += times->exposed;
         sum->bytes_reduced += times->bytes_reduced;
+        sum->communication += times->communication;
+        sum->blocked += times->blocked;
         sum->bubble += result->span > 0 ? 1 - busy / result->span : 0;
     }
 }

@@ -5,6 +5,7 @@
 #include "gpipe/train.h"
 #include "train/optimizer.h"
 #include "train/plan.h"
+#include "train/traffic.h"
 
 /* What became of the checkpoints of a run, for the report. */
 typedef struct gp_save_counts {
@@ -38,8 +39,12 @@ struct gp_trainer {
     int64_t measured_steps;
     gp_worker_report *sums;
     double bubble_sum, seconds_sum;
+    gp_traffic traffic;
     char fault[256];
 };
+
+/* A worker as tables name it: by its stage, and by its replica where there are several. */
+const char *gp_worker_name(const gp_plan *plan, size_t worker, char text[32]);
 
 /* Whether this process, the one with worker 0, writes what the workers do not write themselves. */
 bool gp_trainer_writes(const gp_trainer *trainer);

@@ -3,7 +3,15 @@
 #ifndef GP_WORLD_CLASS_H
 #define GP_WORLD_CLASS_H
 
+#include <stdalign.h>
+
 #include "world/world.h"
+
+/* When a message was sent and when it had arrived, on this process's clock, and its length. */
+typedef struct gp_passage {
+    double sent, arrived;
+    size_t bytes;
+} gp_passage;
 
 typedef struct gp_world_class {
     const char *name;
@@ -11,7 +19,8 @@ typedef struct gp_world_class {
     /* Frees the world and its links. No worker uses it any more. */
     void (*destroy)(gp_world *world);
 
-    /* Staging bytes that a sender provides. Pure. */
+    /* Bytes of a slot for messages of slot_bytes; staging bytes that a sender provides. Pure. */
+    size_t (*slot_bytes)(const gp_world *world, int worker, int other, size_t slot_bytes);
     size_t (*link_bytes)(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes);
     /* Opening does not wait for the other end. Arguments have been checked. Errors: GP_INVALID (opened twice),
      * GP_OUT_OF_MEMORY. */
@@ -21,7 +30,7 @@ typedef struct gp_world_class {
                              void *staging, gp_link **link);
     /* Block until a slot or a message is there or a worker has failed (GP_ABORTED). */
     gp_status (*reserve)(gp_link *link, void **buffer);
-    gp_status (*await)(gp_link *link, void **buffer, int *slot);
+    gp_status (*await)(gp_link *link, void **buffer, int *slot, gp_passage *passage);
     /* Do not block. */
     gp_status (*commit)(gp_link *link, size_t bytes);
     void (*release)(gp_link *link, int slot);
@@ -66,9 +75,12 @@ struct gp_world {
     double report_after; /* resolved */
 };
 
-struct gp_link {
+/* Where memory is shared both ends use one of these: what each counts is on a cache line of its own. */
+struct gp_link { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     const gp_world_class *class;
     int sender, receiver, tag;
+    alignas(64) gp_link_figures figures; /* the receiver's */
+    alignas(64) double blocked;          /* the sender's */
 };
 
 /* A member's handle of a group. */

@@ -1,5 +1,8 @@
 /* The common half of every world: checks what callers hand in, then looks up the implementation's function. */
+#include <math.h>
+
 #include "base/status.h"
+#include "base/thread.h"
 #include "world/class.h"
 #include "world/cluster.h"
 
@@ -39,6 +42,10 @@ static gp_status check_slots(int tag, int slots, size_t slot_bytes) {
     return GP_OK;
 }
 
+size_t gp_link_slot_bytes(const gp_world *world, int worker, int other, size_t slot_bytes) {
+    return world->class->slot_bytes(world, worker, other, slot_bytes);
+}
+
 size_t gp_link_staging_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes) {
     return world->class->link_bytes(world, worker, receiver, slots, slot_bytes);
 }
@@ -60,7 +67,10 @@ gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag
 }
 
 gp_status gp_link_reserve(gp_link *link, void **buffer) {
-    return link->class->reserve(link, buffer);
+    double begun = gp_seconds();
+    GP_TRY(link->class->reserve(link, buffer));
+    link->blocked += gp_seconds() - begun;
+    return GP_OK;
 }
 
 gp_status gp_link_commit(gp_link *link, size_t bytes) {
@@ -68,7 +78,25 @@ gp_status gp_link_commit(gp_link *link, size_t bytes) {
 }
 
 gp_status gp_link_await(gp_link *link, void **buffer, int *slot) {
-    return link->class->await(link, buffer, slot);
+    gp_passage passage;
+    double begun = gp_seconds();
+    GP_TRY(link->class->await(link, buffer, slot, &passage));
+    link->figures.messages++;
+    link->figures.bytes += (double)passage.bytes;
+    link->figures.transfer += fmax(0, passage.arrived - passage.sent);
+    if (passage.arrived > begun) link->figures.exposed += fmax(0, gp_seconds() - fmax(begun, passage.sent));
+    return GP_OK;
+}
+
+void gp_link_take_figures(gp_link *link, gp_link_figures *figures) {
+    *figures = link->figures;
+    link->figures = (gp_link_figures){0};
+}
+
+double gp_link_take_blocked(gp_link *link) {
+    double blocked = link->blocked;
+    link->blocked = 0;
+    return blocked;
 }
 
 void gp_link_release(gp_link *link, int slot) {

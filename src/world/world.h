@@ -37,13 +37,16 @@ int gp_world_local_workers(const gp_world *world);
 
 /* ---- links ---- */
 
+/* Bytes of memory that a slot between the worker and another one takes, for messages of slot_bytes: where memory is not
+ * shared a message has a head. */
+size_t gp_link_slot_bytes(const gp_world *world, int worker, int other, size_t slot_bytes);
 /* Bytes of staging memory that the sender of a link to this receiver must provide (0 when memory is shared). */
 size_t gp_link_staging_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes);
 
 /* Both ends open the link (any order; `tag`, 0 or 1, tells links between the same two apart); neither waits for the
- * other. The receiver gives memory for `slots` slots of slot_bytes each (multiple of 64), the sender staging for slots
- * of the same size, in any number. The link belongs to the world, and so does the memory until the world is destroyed:
- * after a failure messages may still be on their way into it. */
+ * other. The receiver gives memory for `slots` slots of gp_link_slot_bytes each (slot_bytes: of a message, multiple of
+ * 64), the sender staging for slots of the same size, in any number. The link belongs to the world, and so does the
+ * memory until the world is destroyed: after a failure messages may still be on their way into it. */
 gp_status gp_link_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                 void *memory, gp_link **link);
 gp_status gp_link_open_sender(gp_world *world, int worker, int receiver, int tag, int slots, size_t slot_bytes,
@@ -55,6 +58,19 @@ gp_status gp_link_commit(gp_link *link, size_t bytes);
 /* Receiver: waits for the next message. Its slot number is for the release. */
 gp_status gp_link_await(gp_link *link, void **buffer, int *slot);
 void gp_link_release(gp_link *link, int slot);
+
+/* What a link has carried. A message is under way from its commit until it has arrived, which is at once where memory
+ * is shared. Times of processes on several machines are compared by gp_world_clock. */
+typedef struct gp_link_figures {
+    double messages, bytes;
+    double transfer; /* seconds under way, summed over messages; several may be under way at once */
+    double exposed;  /* seconds in which the receiver waited for a message that had been sent */
+} gp_link_figures;
+
+/* Take what has come together since the last call: the figures of the messages awaited so far, by the receiver; the
+ * seconds waited for a free slot, by the sender. */
+void gp_link_take_figures(gp_link *link, gp_link_figures *figures);
+double gp_link_take_blocked(gp_link *link);
 
 /* What the worker is doing, for the wait report ("B3 of stage 1"); `words` is copied (at most 47 characters). */
 void gp_world_doing(gp_world *world, int worker, const char *words);
@@ -72,7 +88,7 @@ gp_status gp_world_all_gather(gp_world *world, int worker, const void *mine, siz
 gp_status gp_world_gather_rows(gp_world *world, void *rows, size_t row_bytes);
 /* What the process of worker `root` has goes to all. */
 gp_status gp_world_share(gp_world *world, int root, void *data, size_t bytes);
-/* Seconds to add to this process's clock to get the world's (that of worker 0's process). */
+/* Seconds to add to this process's clock to get the world's (that of worker 0's machine); any thread. */
 double gp_world_clock(const gp_world *world);
 /* After a failure: waits (not for long) until all processes know the same one. */
 void gp_world_settle(gp_world *world);

@@ -147,10 +147,28 @@ static gp_status send_numbers(team *all, int worker, int receiver, const traffic
     return gp_world_barrier(all->world, worker); /* all has arrived */
 }
 
+static gp_status check_figures(gp_link *link, const traffic *how) {
+    gp_link_figures figures, none;
+    double bytes = 0;
+    for (int i = 0; i < how->messages; i++)
+        bytes += (double)bytes_of(how, i);
+    gp_link_take_figures(link, &figures);
+    gp_link_take_figures(link, &none);
+    if (figures.messages != how->messages || figures.bytes != bytes)
+        return gp_error(GP_FAILED, "%.0f messages of %.0f bytes were counted instead of %d of %.0f", figures.messages,
+                        figures.bytes, how->messages, bytes);
+    if (!(figures.transfer >= 0 && figures.exposed >= 0))
+        return gp_error(GP_FAILED, "%g s under way, %g s waited", figures.transfer, figures.exposed);
+    if (none.messages != 0 || none.bytes != 0 || none.transfer != 0 || none.exposed != 0)
+        return gp_error(GP_FAILED, "figures that were taken are there again");
+    return GP_OK;
+}
+
 /* Holds up to two messages and releases them in the wrong order. */
 static gp_status receive_numbers(team *all, int worker, int sender, const traffic *how) {
     gp_link *link;
-    char *memory = lend(all, worker, 0, (size_t)how->slots * how->slot_bytes);
+    size_t each = gp_link_slot_bytes(all->world, worker, sender, how->slot_bytes);
+    char *memory = lend(all, worker, 0, (size_t)how->slots * each);
     void *first, *second;
     int first_slot, second_slot;
     GP_TRY(gp_link_open_receiver(all->world, worker, sender, 1, how->slots, how->slot_bytes, memory, &link));
@@ -159,12 +177,13 @@ static gp_status receive_numbers(team *all, int worker, int sender, const traffi
         GP_TRY(gp_link_await(link, &second, &second_slot));
         GP_TRY(check_message(first, bytes_of(how, i), i));
         GP_TRY(check_message(second, bytes_of(how, i + 1), i + 1));
-        if (first != memory + how->slot_bytes * (size_t)first_slot)
+        if ((char *)first != memory + each * (size_t)first_slot + (each - how->slot_bytes))
             return gp_error(GP_FAILED, "a message is not in its slot");
         gp_link_release(link, second_slot);
         GP_TRY(check_message(first, bytes_of(how, i), i)); /* not overwritten while it is held */
         gp_link_release(link, first_slot);
     }
+    GP_TRY(check_figures(link, how));
     return gp_world_barrier(all->world, worker); /* the memory stays: receives are posted */
 }
 
@@ -197,7 +216,7 @@ static gp_status ring(team *all, int worker) {
     int next = (worker + 1) % all->workers, before = (worker + all->workers - 1) % all->workers;
     gp_link *out, *in;
     void *buffer, *staging = lend(all, worker, 0, gp_link_staging_bytes(all->world, worker, next, 1, BYTES));
-    char *memory = lend(all, worker, 1, 2 * BYTES);
+    char *memory = lend(all, worker, 1, 2 * gp_link_slot_bytes(all->world, worker, before, BYTES));
     int slot;
     GP_TRY(gp_link_open_sender(all->world, worker, next, 0, 1, BYTES, staging, &out));
     GP_TRY(gp_link_open_receiver(all->world, worker, before, 0, 2, BYTES, memory, &in));
@@ -223,7 +242,7 @@ static void messages_cross(void **state) {
 static void links_refuse_bad_ends(void **state) {
     gp_world *world;
     gp_link *link;
-    char memory[64];
+    char memory[256];
     const setting *where = *state;
     int workers = where->workers > 0 ? where->workers : 2;
     assert_int_equal(create_world(where, &world, workers, NULL), GP_OK);
@@ -440,7 +459,7 @@ static gp_status wait_for_a_failure(team *all, int worker) {
     gp_link *link;
     void *buffer;
     int slot, pair[2] = {1, 4};
-    static float data[16], staging[128]; /* one worker of a process at most looks at them */
+    static float data[64], staging[128]; /* one worker of a process at most looks at them */
     void *contribution = data;
     if (worker > 4) return gp_world_barrier(all->world, worker);
     switch (worker) {
@@ -465,7 +484,7 @@ static gp_status wait_for_a_failure(team *all, int worker) {
     gp_group *group;
     const gp_piece pieces[2] = {{0, 4}, {4, 0}};
     gp_group_options options = {
-        .members = pair, .member_count = 2, .contributions = 2, .piece_bytes = sizeof data, .staging = staging};
+        .members = pair, .member_count = 2, .contributions = 2, .piece_bytes = 64, .staging = staging};
     gp_group_sum_part part = {.contributions = &contribution,
                               .contribution_count = 1,
                               .destination = data,
@@ -535,13 +554,13 @@ static void keep_report(void *user, gp_log_level level, const char *message) {
     snprintf(kept->last, sizeof kept->last, "%s", message);
 }
 
-/* The last worker is slow, worker 0 waits for it. */
+/* The last worker is slow, worker 0 waits for it. That is no waiting for a message under way. */
 static gp_status wait_long(team *all, int worker) {
     gp_link *link;
     void *buffer;
     int slot, last = all->workers - 1;
-    char *memory = lend(all, worker, 0, 64);
-    double begun = gp_seconds(), slow = all->cluster ? 2.5 : 0.2; /* between ranks news come every second */
+    char *memory = lend(all, worker, 0, 256);
+    double begun = gp_seconds(), sent, slow = all->cluster ? 2.5 : 0.2; /* between ranks news come every second */
     if (worker != 0 && worker != last) return gp_world_barrier(all->world, worker);
     gp_world_doing(all->world, worker, worker == 0 ? "F2 of stage 0" : "B1 of stage 1");
     if (worker == last) {
@@ -549,11 +568,19 @@ static gp_status wait_long(team *all, int worker) {
         GP_TRY(gp_link_reserve(link, &buffer));
         while (gp_seconds() < begun + slow) {
         }
-        GP_TRY(gp_link_commit(link, 0));
+        sent = gp_seconds();
+        memcpy(buffer, &sent, sizeof sent);
+        GP_TRY(gp_link_commit(link, sizeof sent));
         return gp_world_barrier(all->world, worker);
     }
     GP_TRY(gp_link_open_receiver(all->world, 0, last, 0, 1, 64, memory, &link));
     GP_TRY(gp_link_await(link, &buffer, &slot));
+    gp_link_figures figures;
+    gp_link_take_figures(link, &figures);
+    memcpy(&sent, buffer, sizeof sent);
+    if (figures.exposed > gp_seconds() - sent)
+        return gp_error(GP_FAILED, "%g s count, though the message was sent %g s ago", figures.exposed,
+                        gp_seconds() - sent);
     gp_link_release(link, slot);
     return gp_world_barrier(all->world, worker);
 }

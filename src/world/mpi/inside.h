@@ -204,6 +204,7 @@ void gp_mpi_take_back(gp_cluster *cluster, gp_mpi_transfer *transfers, int count
 
 /* ---- links.c, groups.c, together.c ---- */
 
+size_t gp_mpi_slot_bytes(const gp_world *world, int worker, int other, size_t slot_bytes);
 size_t gp_mpi_link_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes);
 gp_status gp_mpi_open_receiver(gp_world *world, int worker, int sender, int tag, int slots, size_t slot_bytes,
                                void *memory, gp_link **link);

@@ -1,9 +1,20 @@
 /* Links between ranks. The sender computes into a slot of its staging memory, which is free again when MPI has taken
  * the message; the receiver has a receive posted for every free slot, in the order in which they became free, so that
- * the next message is always in the one that was posted first. */
+ * the next message is always in the one that was posted first. A message has a head in front of it, which says when it
+ * was sent. */
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/status.h"
 #include "world/mpi/inside.h"
+
+/* In front of a message, in a space that keeps the message aligned. */
+typedef struct head {
+    double sent; /* on the world's clock */
+    size_t bytes;
+} head;
+
+enum { HEAD_BYTES = 64 };
 
 typedef struct gp_mpi_link {
     gp_link link;
@@ -12,7 +23,7 @@ typedef struct gp_mpi_link {
     bool receives;
     int peer, mpi_tag; /* rank */
     int slots;
-    size_t slot_bytes;
+    size_t slot_bytes; /* of a message with its head */
     char *memory;
     gp_mpi_transfer *transfers; /* per slot */
 
@@ -31,10 +42,15 @@ static const gp_world_class link_class;
 
 /* ---- opening ---- */
 
+size_t gp_mpi_slot_bytes(const gp_world *base, int worker, int other, size_t slot_bytes) {
+    (void)worker;
+    return gp_mpi_is_local((const gp_mpi_world *)base, other) ? slot_bytes : HEAD_BYTES + slot_bytes;
+}
+
 size_t gp_mpi_link_bytes(const gp_world *base, int worker, int receiver, int slots, size_t slot_bytes) {
     const gp_mpi_world *world = (const gp_mpi_world *)base;
     (void)worker;
-    return gp_mpi_is_local(world, receiver) ? 0 : (size_t)slots * slot_bytes;
+    return gp_mpi_is_local(world, receiver) ? 0 : (size_t)slots * (HEAD_BYTES + slot_bytes);
 }
 
 /* Tags tell the links between two ranks apart: which worker of each, and which of the two. */
@@ -61,13 +77,13 @@ static gp_mpi_link *make_link(gp_mpi_world *world, int sender, int receiver, int
     bool receives = gp_mpi_is_local(world, receiver);
     gp_mpi_link *made = gp_allocate(sizeof *made);
     if (!made) return NULL;
-    *made = (gp_mpi_link){.link = {&link_class, sender, receiver, tag},
+    *made = (gp_mpi_link){.link = {.class = &link_class, .sender = sender, .receiver = receiver, .tag = tag},
                           .world = world,
                           .receives = receives,
                           .peer = gp_mpi_rank_of(world, receives ? sender : receiver),
                           .mpi_tag = tag_of(world, sender, receiver, tag),
                           .slots = slots,
-                          .slot_bytes = slot_bytes,
+                          .slot_bytes = HEAD_BYTES + slot_bytes,
                           .memory = memory,
                           .reserved = -1};
     made->transfers = gp_allocate_array((size_t)slots, sizeof *made->transfers);
@@ -94,11 +110,15 @@ static gp_status add_link(gp_mpi_link *link) {
     return GP_OK;
 }
 
+static char *slot_of(const gp_mpi_link *link, int slot) {
+    return link->memory + (size_t)slot * link->slot_bytes;
+}
+
 static gp_status post(gp_mpi_link *link, int slot) {
     gp_mpi_world *world = link->world;
     link->posted[(link->posted_first + link->posted_count++) % link->slots] = slot;
-    return gp_mpi_receive(world->cluster, world->comm, link->memory + (size_t)slot * link->slot_bytes, link->slot_bytes,
-                          link->peer, link->mpi_tag, &link->transfers[slot]);
+    return gp_mpi_receive(world->cluster, world->comm, slot_of(link, slot), link->slot_bytes, link->peer, link->mpi_tag,
+                          &link->transfers[slot]);
 }
 
 static gp_status open_link(gp_mpi_world *world, int sender, int receiver, int tag, int slots, size_t slot_bytes,
@@ -176,7 +196,7 @@ static gp_status reserve(gp_link *base, void **buffer) {
         GP_TRY(check_transfer(link, slot));
         link->reserved = link->last = slot;
     }
-    *buffer = link->memory + (size_t)link->reserved * link->slot_bytes;
+    *buffer = slot_of(link, link->reserved) + HEAD_BYTES;
     return GP_OK;
 }
 
@@ -187,12 +207,14 @@ static gp_status commit(gp_link *base, size_t bytes) {
     if (slot < 0)
         return gp_error(GP_FAILED, "worker %d commits a message to worker %d without a slot", base->sender,
                         base->receiver);
-    if (bytes > link->slot_bytes)
+    if (bytes > link->slot_bytes - HEAD_BYTES)
         return gp_error(GP_FAILED, "a message of %zu bytes to worker %d does not fit its slot of %zu", bytes,
-                        base->receiver, link->slot_bytes);
+                        base->receiver, link->slot_bytes - HEAD_BYTES);
+    head sent = {gp_seconds() + gp_world_clock(&link->world->threads.world), bytes};
+    memcpy(slot_of(link, slot), &sent, sizeof sent);
     link->reserved = -1;
     gp_cluster_lock(cluster);
-    gp_status status = gp_mpi_send(cluster, link->world->comm, link->memory + (size_t)slot * link->slot_bytes, bytes,
+    gp_status status = gp_mpi_send(cluster, link->world->comm, slot_of(link, slot), HEAD_BYTES + bytes,
                                    link->slot_bytes, link->peer, link->mpi_tag, &link->transfers[slot]);
     if (status == GP_OK) gp_cluster_poll_locked(cluster); /* a short message has left by then */
     gp_cluster_unlock(cluster);
@@ -206,14 +228,19 @@ static bool has_message(const void *object) {
     return link->posted_count > 0 && is_free(link, link->posted[link->posted_first]);
 }
 
-static gp_status await(gp_link *base, void **buffer, int *slot) {
+static gp_status await(gp_link *base, void **buffer, int *slot, gp_passage *passage) {
+    head sent;
     gp_mpi_link *link = mpi_link_of(base);
     GP_TRY(gp_threads_wait(&link->world->threads, base->receiver, has_message, link, base->sender, "a message"));
     *slot = link->posted[link->posted_first];
     link->posted_first = (link->posted_first + 1) % link->slots;
     link->posted_count--;
-    *buffer = link->memory + (size_t)*slot * link->slot_bytes;
-    return check_transfer(link, *slot);
+    *buffer = slot_of(link, *slot) + HEAD_BYTES;
+    GP_TRY(check_transfer(link, *slot));
+    memcpy(&sent, slot_of(link, *slot), sizeof sent);
+    *passage =
+        (gp_passage){sent.sent - gp_world_clock(&link->world->threads.world), link->transfers[*slot].ended, sent.bytes};
+    return GP_OK;
 }
 
 static void release(gp_link *base, int slot) {

@@ -189,6 +189,7 @@ static void destroy(gp_world *base) {
 static const gp_world_class mpi_class = {
     .name = "mpi",
     .destroy = destroy,
+    .slot_bytes = gp_mpi_slot_bytes,
     .link_bytes = gp_mpi_link_bytes,
     .open_receiver = gp_mpi_open_receiver,
     .open_sender = gp_mpi_open_sender,

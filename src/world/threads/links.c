@@ -19,6 +19,7 @@ struct gp_thread_link { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     char *memory;
     _Atomic bool *taken; /* per slot: reserved, sent or being read */
     int *order;          /* ring: the slot of message n is order[n % slots] */
+    gp_passage *sent;    /* per slot: what is in it */
 
     alignas(64) _Atomic uint32_t committed; /* written by the sender */
     int reserved;                           /* the sender's: slot, or -1 */
@@ -37,7 +38,7 @@ static gp_thread_link *find_link(gp_thread_world *world, int sender, int receive
         if (link->link.sender == sender && link->link.receiver == receiver && link->link.tag == tag) return link;
     gp_thread_link *made = gp_allocate(sizeof *made);
     if (!made) return NULL;
-    made->link = (gp_link){&gp_threads_class, sender, receiver, tag};
+    made->link = (gp_link){.class = &gp_threads_class, .sender = sender, .receiver = receiver, .tag = tag};
     made->world = world;
     made->reserved = -1;
     made->next = world->links;
@@ -48,7 +49,8 @@ static gp_thread_link *find_link(gp_thread_world *world, int sender, int receive
 static gp_status give_memory(gp_thread_link *link, int slots, size_t slot_bytes, void *memory) {
     link->taken = gp_allocate_array((size_t)slots, sizeof *link->taken);
     link->order = gp_allocate_array((size_t)slots, sizeof *link->order);
-    if (!link->taken || !link->order) return GP_OUT_OF_MEMORY;
+    link->sent = gp_allocate_array((size_t)slots, sizeof *link->sent);
+    if (!link->taken || !link->order || !link->sent) return GP_OUT_OF_MEMORY;
     link->slots = slots;
     link->slot_bytes = slot_bytes;
     link->memory = memory;
@@ -123,7 +125,9 @@ gp_status gp_threads_commit(gp_link *base, size_t bytes) {
         return gp_error(GP_FAILED, "a message of %zu bytes to worker %d does not fit its slot of %zu", bytes,
                         base->receiver, link->slot_bytes);
     uint32_t number = atomic_load_explicit(&link->committed, memory_order_relaxed);
+    double now = gp_seconds();
     link->order[number % (uint32_t)link->slots] = link->reserved;
+    link->sent[link->reserved] = (gp_passage){now, now, bytes};
     link->reserved = -1;
     atomic_store_explicit(&link->committed, number + 1, memory_order_release);
     gp_threads_wake(link->world, base->receiver);
@@ -137,11 +141,12 @@ static bool has_message(const void *object) {
     return atomic_load_explicit(&link->committed, memory_order_acquire) != link->awaited;
 }
 
-gp_status gp_threads_await(gp_link *base, void **buffer, int *slot) {
+gp_status gp_threads_await(gp_link *base, void **buffer, int *slot, gp_passage *passage) {
     gp_thread_link *link = thread_link_of(base);
     GP_TRY(gp_threads_wait(link->world, base->receiver, has_message, link, base->sender, "a message"));
     *slot = link->order[link->awaited++ % (uint32_t)link->slots];
     *buffer = link->memory + (size_t)*slot * link->slot_bytes;
+    *passage = link->sent[*slot];
     return GP_OK;
 }
 
@@ -156,6 +161,7 @@ void gp_threads_free_links(gp_thread_link *links) {
         gp_thread_link *next = links->next;
         gp_free(links->taken);
         gp_free(links->order);
+        gp_free(links->sent);
         gp_free(links);
         links = next;
     }

@@ -207,6 +207,11 @@ bool gp_threads_failed(const gp_world *base, gp_failure *failure) {
 
 /* ---- life ---- */
 
+static size_t slot_bytes_of(const gp_world *world, int worker, int other, size_t slot_bytes) {
+    (void)world, (void)worker, (void)other;
+    return slot_bytes;
+}
+
 static size_t link_bytes(const gp_world *world, int worker, int receiver, int slots, size_t slot_bytes) {
     (void)world, (void)worker, (void)receiver, (void)slots, (void)slot_bytes; /* computed into the receiver's slot */
     return 0;
@@ -229,6 +234,7 @@ static void destroy(gp_world *base) {
 const gp_world_class gp_threads_class = {
     .name = "threads",
     .destroy = destroy,
+    .slot_bytes = slot_bytes_of,
     .link_bytes = link_bytes,
     .open_receiver = gp_threads_open_receiver,
     .open_sender = gp_threads_open_sender,

@@ -92,7 +92,7 @@ gp_status gp_threads_open_sender(gp_world *world, int worker, int receiver, int 
                                  void *staging, gp_link **link);
 gp_status gp_threads_reserve(gp_link *link, void **buffer);
 gp_status gp_threads_commit(gp_link *link, size_t bytes);
-gp_status gp_threads_await(gp_link *link, void **buffer, int *slot);
+gp_status gp_threads_await(gp_link *link, void **buffer, int *slot, gp_passage *passage);
 void gp_threads_release(gp_link *link, int slot);
 void gp_threads_free_links(gp_thread_link *links);
 
