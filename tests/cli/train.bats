@@ -15,6 +15,12 @@ weights=checkpoints/latest/model.safetensors
     [[ $stdout == *"planned"*"measured"* ]] || fail "no table"
     [[ $stderr == *"machine:"*"plan: 2 partitions, 2 micro-batches"*"validation loss"* ]] || fail "no messages"
     grep -q "plan: 2 partitions" out/log.txt
+    # Two micro-batches, one message each way.
+    [[ $stdout == *"comm ms"*"transfer ms"*"0 -> 1 "*"activations"*" 2.0 "* ]] || fail "no links"
+    [ "$(grep -c '"messages":4,"message_bytes":[0-9]*,"transfer_seconds":.*"exposed_seconds":.*"blocked_seconds":.*"links":\[{"from":0,"to":1,"messages":2,' out/metrics.jsonl)" -eq 4 ]
+    grep -q '"what": "gradients"' out/report.json
+    gpipe train run.yaml -q --out one --set pipeline.partitions=1
+    ! grep -q messages one/metrics.jsonl
 }
 
 @test "--quiet says nothing, --json prints one object" {
@@ -55,7 +61,8 @@ weights=checkpoints/latest/model.safetensors
     gpipe train run.yaml --set model.dropout=0.1 --out one --set pipeline.replicas=2 --set pipeline.partitions=1
     ended 0
     says "r1 s0"
-    [[ $stdout == *"exposed ms"* ]] || fail "no column of the reduction"
+    [[ $stdout == *"reduce ms exposed ms"* ]] || fail "no column of the reduction"
+    grep -q '"reduce_bytes":[1-9][0-9]*,"reduce_seconds":[0-9].*,"exposed_reduce_seconds":[0-9]' one/metrics.jsonl
     gpipe train run.yaml --set model.dropout=0.1 --out two --set pipeline.replicas=2 --set optimizer.shard=true --set pipeline.schedule=1f1b
     ended 0
     says "2 replicas of 2 partitions"

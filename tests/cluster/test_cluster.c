@@ -99,7 +99,8 @@ static gp_engine *create(gp_engine_options options, bool together) {
 static void evaluation_output_and_gradients_are_the_same(void **state) {
     (void)state;
     gp_model *model = test_gpt(4, 0.1, false);
-    double loss[2], weight[2];
+    double loss[2], weight[2], messages[2] = {0}, bytes[2] = {0};
+    size_t links[2];
     float outputs[2][2 * 4 * 11];
     float *gradients[2];
     size_t count;
@@ -117,6 +118,12 @@ static void evaluation_output_and_gradients_are_the_same(void **state) {
         assert_true(result.span > 0 && result.bubble >= 0 && result.bubble < 1);
         for (size_t w = 0; w < own_grid().stages; w++)
             assert_true(result.workers[w].forward > 0);
+        links[together] = result.link_count;
+        for (size_t i = 0; i < result.link_count; i++) {
+            messages[together] += result.links[i].messages;
+            bytes[together] += result.links[i].bytes;
+            assert_true(result.links[i].transfer >= 0 && result.links[i].transfer < 60);
+        }
         assert_ok(gp_engine_gather_traces(engine));
         for (size_t w = 0; w < own_grid().stages; w++) {
             size_t entries;
@@ -127,6 +134,7 @@ static void evaluation_output_and_gradients_are_the_same(void **state) {
         gp_engine_destroy(engine);
     }
     assert_true(loss[0] == loss[1] && weight[0] == weight[1]);
+    assert_true(links[0] == links[1] && messages[0] == messages[1] && bytes[0] == bytes[1]);
     assert_memory_equal(outputs[0], outputs[1], sizeof outputs[0]);
     test_assert_same(gradients[0], gradients[1], count, "gradients");
     gp_free(gradients[0]);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -608,6 +609,24 @@ static void long_waits_are_reported(void **state) {
     end_team(&all);
 }
 
+#ifdef GPIPE_TEST_MPI
+/* As if every rank had a machine of its own: their clocks are the same one, and no estimate is wrong by more than it
+ * says. */
+static void clocks_are_compared(void **state) {
+    const setting *where = *state;
+    if (!where->cluster) return;
+    assert_int_equal(gp_clock_compare(where->cluster, true), GP_OK);
+    double clock = atomic_load(&where->cluster->clock);
+    gp_cluster_lock(where->cluster);
+    gp_clock_estimate estimate = where->cluster->estimate;
+    gp_cluster_unlock(where->cluster);
+    if (gp_cluster_rank(where->cluster) == 0) assert_true(clock == 0 && estimate.made == 0);
+    if (gp_cluster_rank(where->cluster) > 0) assert_true(estimate.made > 0 && fabs(clock) <= estimate.error);
+    assert_int_equal(gp_clock_compare(where->cluster, false), GP_OK);
+    assert_true(atomic_load(&where->cluster->clock) == 0);
+}
+#endif
+
 static int run_cases(const char *name, setting *where) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(links_keep_order_and_wait_for_slots, where),
@@ -619,6 +638,9 @@ static int run_cases(const char *name, setting *where) {
         cmocka_unit_test_prestate(a_failure_ends_every_wait, where),
         cmocka_unit_test_prestate(failures_at_once_become_one, where),
         cmocka_unit_test_prestate(long_waits_are_reported, where),
+#ifdef GPIPE_TEST_MPI
+        cmocka_unit_test_prestate(clocks_are_compared, where),
+#endif
     };
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }

@@ -314,7 +314,8 @@ static gp_status join(gp_cluster *cluster, const gp_cluster_options *options) {
     gp_cluster_lock(cluster);
     gp_status status = gp_control_start(cluster);
     gp_cluster_unlock(cluster);
-    return status == GP_OK ? gp_watch_start(cluster) : status;
+    if (status == GP_OK) status = gp_watch_start(cluster);
+    return status == GP_OK ? gp_clock_compare(cluster, false) : status;
 }
 
 gp_status gp_cluster_create(gp_cluster **cluster, const gp_cluster_options *options) {

@@ -16,6 +16,8 @@ typedef enum control_kind {
     CONTROL_BEAT,
     CONTROL_FAILURE, /* to the rank that decides */
     CONTROL_VERDICT, /* from it to all */
+    CONTROL_ASKS,    /* rank 0 for the time */
+    CONTROL_TELLS,   /* it */
     CONTROL_LEAVING
 } control_kind;
 
@@ -31,6 +33,8 @@ typedef struct control_message {
     int world;        /* number; -1: the cluster */
     int first, count; /* workers told of */
     int lost;         /* with a failure: the first rank that is known to be lost; -1: none */
+    double asked;     /* by the clock of the rank that asks for the time */
+    double clock;     /* with a sign of life: what its sender adds to get the world's; or the time that is told */
     gp_failure failure;
     control_seat seats[MOST_TOLD];
 } control_message;
@@ -45,6 +49,7 @@ struct gp_mpi_control {
     control_mail posted[POSTED];
     control_mail *beats;    /* per rank: the last sign of life sent to it */
     control_mail *failures; /* per rank: the last failure, or good-bye, sent to it */
+    control_mail *times;    /* per rank: the last question for the time, or answer, sent to it */
     bool stopped;
     int early_world; /* that this rank has not made yet and that has failed already; -1: none */
     gp_failure early;
@@ -127,6 +132,23 @@ static void take_failure(gp_cluster *cluster, const control_message *message) {
     if (!known) tell_all(cluster, message->world, &message->failure);
 }
 
+static void send_time(gp_cluster *cluster, int to, control_kind kind, double asked) {
+    control_mail *mail = &cluster->control->times[to];
+    if (atomic_load(&mail->transfer.pending) > 0) return;
+    mail->message = (control_message){.kind = kind, .world = -1, .asked = asked, .clock = gp_seconds()};
+    send_mail(cluster, mail, to);
+}
+
+/* What has to do with clocks. */
+static void take_time(gp_cluster *cluster, const control_message *message, int source) {
+    if (message->kind == CONTROL_ASKS && !cluster->control->stopped)
+        send_time(cluster, source, CONTROL_TELLS, message->asked);
+    if (message->kind == CONTROL_TELLS && gp_clock_asks(cluster))
+        gp_clock_learn(cluster, message->asked, message->clock);
+    if (message->kind == CONTROL_BEAT && gp_clock_follows(cluster, source))
+        atomic_store(&cluster->clock, message->clock);
+}
+
 static void take_message(gp_mpi_transfer *transfer) {
     control_mail *mail = transfer->user;
     gp_cluster *cluster = mail->cluster;
@@ -134,6 +156,7 @@ static void take_message(gp_mpi_transfer *transfer) {
     if (whole && transfer->source >= 0 && transfer->source < cluster->ranks) {
         gp_mpi_peer *peer = &cluster->peers[transfer->source];
         atomic_store(&peer->heard, gp_seconds());
+        take_time(cluster, &mail->message, transfer->source);
         if (mail->message.kind == CONTROL_BEAT) note_seats(cluster, &mail->message);
         if (mail->message.kind == CONTROL_LEAVING) atomic_store(&peer->left, true);
         if (mail->message.kind == CONTROL_FAILURE || mail->message.kind == CONTROL_VERDICT)
@@ -149,7 +172,7 @@ static void take_message(gp_mpi_transfer *transfer) {
 /* What the workers of this rank are doing in the newest world. */
 static void fill_beat(gp_cluster *cluster, control_message *message) {
     gp_mpi_world *world = cluster->worlds;
-    *message = (control_message){.kind = CONTROL_BEAT, .world = -1};
+    *message = (control_message){.kind = CONTROL_BEAT, .world = -1, .clock = atomic_load(&cluster->clock)};
     if (!world) return;
     message->world = world->number;
     message->first = world->first;
@@ -175,6 +198,7 @@ void gp_control_beat(gp_cluster *cluster) {
         mail->message = message;
         send_mail(cluster, mail, r);
     }
+    if (gp_clock_asks(cluster)) send_time(cluster, 0, CONTROL_ASKS, gp_seconds());
 }
 
 void gp_control_tell(gp_cluster *cluster, int world, const gp_failure *failure) {
@@ -206,7 +230,8 @@ gp_status gp_control_start(gp_cluster *cluster) {
     control->early_world = -1;
     control->beats = gp_allocate_array((size_t)cluster->ranks, sizeof *control->beats);
     control->failures = gp_allocate_array((size_t)cluster->ranks, sizeof *control->failures);
-    if (!control->beats || !control->failures) return GP_OUT_OF_MEMORY;
+    control->times = gp_allocate_array((size_t)cluster->ranks, sizeof *control->times);
+    if (!control->beats || !control->failures || !control->times) return GP_OUT_OF_MEMORY;
     for (int i = 0; i < POSTED; i++) {
         control_mail *mail = &control->posted[i];
         mail->cluster = cluster;
@@ -235,5 +260,6 @@ void gp_control_destroy(gp_mpi_control *control) {
     if (!control) return;
     gp_free(control->beats);
     gp_free(control->failures);
+    gp_free(control->times);
     gp_free(control);
 }

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "world/cluster.h"
 #include "world/mpi/calls.h"
+#include "world/mpi/clock.h"
 #include "world/threads/threads.h"
 
 typedef struct gp_mpi_world gp_mpi_world;
@@ -40,7 +41,6 @@ typedef struct gp_mpi_transfer {
 typedef struct gp_mpi_peer {
     char host[64];
     char machine[48]; /* tells machines apart: their boot */
-    double clock;     /* to be added to this rank's clock to get the peer's; 0 on one machine */
     int pid;
     unsigned long long started; /* of the process, by the system's clock: pids are used again */
     int watch;                  /* a descriptor that tells of its end; -1: none */
@@ -53,9 +53,11 @@ struct gp_cluster {
     bool initialised; /* MPI was initialised here */
     gp_mpi_comm *comm;
     int rank, ranks;
-    gp_mpi_peer *peers;      /* per rank, this one too */
-    double lost_after, beat; /* seconds: of silence until a rank is lost, between signs of life */
-    size_t largest;          /* bytes of a message of MPI */
+    gp_mpi_peer *peers;         /* per rank, this one too */
+    double lost_after, beat;    /* seconds: of silence until a rank is lost, between signs of life */
+    size_t largest;             /* bytes of a message of MPI */
+    _Atomic double clock;       /* seconds to be added to this rank's clock to get that of rank 0's machine */
+    gp_clock_estimate estimate; /* where this rank is the one that asks; under the lock */
 
     pthread_mutex_t lock; /* of MPI calls and the pool */
     gp_mpi_pool *pool;
