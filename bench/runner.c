@@ -48,6 +48,7 @@ static int open_pipe(const char *folder, const char *name, const char *what, int
 void bench_runners_begin(char folder[64]) {
     snprintf(folder, 64, "/tmp/gpipe-bench-XXXXXX");
     if (!mkdtemp(folder)) stop(strerror(errno), folder);
+    setenv("GPIPE_MODULES", GP_BENCH_MODULES, 0); /* of programs that have the library in them */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);

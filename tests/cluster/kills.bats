@@ -1,0 +1,65 @@
+# Ranks that die at random instants, again and again: the run ends soon and says who it was, nothing is left, and it goes on
+# with the same bits. GPIPE_TEST_KILLS says how often (6; 20 with GPIPE_TEST_LONG=1), GPIPE_TEST_SEED repeats a run.
+load processes
+
+kills=${GPIPE_TEST_KILLS:-${GPIPE_TEST_LONG:+20}}
+kills=${kills:-6}
+last=600
+
+# Waits until the run is about there: `begin` before any step, or a number of steps.
+await_instant() {
+    for _ in $(seq 1 3000); do
+        if [ "$1" = begin ]; then
+            [ "$(pids | wc -l)" -ge "$ranks" ] && return
+        else
+            [ -e out/metrics.jsonl ] && [ "$(wc -l <out/metrics.jsonl)" -ge "$1" ] && return
+        fi
+        kill -0 "$launcher" 2>/dev/null || fail "the run has ended: $(cat stderr.txt)"
+        sleep 0.02
+    done
+    fail "no steps: $(cat stderr.txt)"
+}
+
+# The last step of a checkpoint, 0: there is none.
+newest() {
+    local latest
+    latest=$(readlink out/checkpoints/latest) || latest=step-0
+    echo "${latest##*step-}"
+}
+
+@test "kill -9 of ranks in turn at random instants: soon over, named, nothing left, resumed with the same bits" {
+    RANDOM=${GPIPE_TEST_SEED:-$$}
+    echo "# GPIPE_TEST_SEED=${GPIPE_TEST_SEED:-$$}, $kills kills" >&3
+    sed -i 's/steps: 4/steps: 1000000/' run.yaml
+    # What any run has to come to: checkpoints of every tenth step of one process.
+    gpipe train run.yaml --set train.steps=$last --set pipeline.partitions=2 --set model.dropout=0.1 --set checkpoint.every=10 \
+        --set checkpoint.keep=1000 --out whole
+    ended 0
+    for kill in $(seq 1 "$kills"); do
+        rm -rf out
+        ranks=$((2 + kill % 3))
+        rank=$((kill * 7 % ranks))
+        instant=$((RANDOM % 250))
+        [ $((kill % 6)) -ne 5 ] || instant=begin
+        timeout -k 5 100 $MPIRUN -n $ranks "$GPIPE" train run.yaml --set model.dropout=0.1 --set checkpoint.every=10 \
+            >stdout.txt 2>stderr.txt </dev/null &
+        launcher=$!
+        await_instant $instant
+        sleep "0.0$((RANDOM % 10))"
+        pid=$(pid_of $rank)
+        begun=$SECONDS
+        kill -9 "$pid"
+        await_end # fails after 30 s, or when processes are left
+        [ "$status" -ne 0 ] || fail "status 0 when rank $rank of $ranks was killed"
+        # MPICH's launcher may be faster than those who want to say it; before ranks know each other only the launcher can.
+        [ "$IMPLEMENTATION" = mpich ] || grep -qaE "rank $rank (\(host|with PID)" stderr.txt || fail "nobody names rank $rank"
+        step=$(newest)
+        goal=$(((step + 20) / 10 * 10))
+        [ "$goal" -le "$last" ] || goal=$last
+        together -n $((2 + RANDOM % 3)) "$GPIPE" train run.yaml --set model.dropout=0.1 --set train.steps=$goal --resume auto
+        ended 0
+        cmp "whole/checkpoints/step-$goal/model.safetensors" "out/$weights"
+        [ "$(wc -l <out/metrics.jsonl)" -eq "$goal" ] || fail "$(wc -l <out/metrics.jsonl) lines of metrics for $goal steps"
+        echo "# $kill: rank $rank of $ranks at $instant steps, over after $((SECONDS - begun)) s; resumed from step $step" >&3
+    done
+}
