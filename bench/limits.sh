@@ -18,6 +18,7 @@ for argument; do
     esac
 done
 
+command -v mpirun."$mpi" >/dev/null || { echo "there is no mpirun.$mpi" >&2; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"

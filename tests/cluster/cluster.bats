@@ -147,3 +147,53 @@ load processes
     [ -e out/log.txt ]
     [ -e out/log-rank-1.txt ]
 }
+
+@test "another version of gpipe is refused at start" {
+    [ -n "${OTHER_VERSION:-}" ] || skip "not with sanitizers"
+    together -n 1 "$GPIPE" train run.yaml : -n 1 env LD_PRELOAD="$OTHER_VERSION" "$GPIPE" train run.yaml
+    ended 2
+    says "the version of gpipe of rank 1"
+    [ ! -e out/metrics.jsonl ]
+}
+
+@test "unequal shares are legal: replicas that do not divide the batch, more replicas than samples" {
+    for batch in 5 2; do
+        gpipe train run.yaml --set train.batch=$batch --set pipeline.replicas=3 --set pipeline.partitions=1 --out threads-$batch
+        ended 0
+        together -n 3 "$GPIPE" train run.yaml --set train.batch=$batch --set pipeline.replicas=3 --out ranks-$batch
+        ended 0
+        cmp "threads-$batch/$weights" "ranks-$batch/$weights"
+    done
+}
+
+@test "one rank, with and without mpirun, is a run of one process" {
+    gpipe train run.yaml --set pipeline.partitions=2 --out alone
+    ended 0
+    together -n 1 "$GPIPE" train run.yaml --set pipeline.partitions=2 --out one
+    ended 0
+    cmp "alone/$weights" "one/$weights"
+    together -n 1 "$GPIPE" inspect "one/$weights"
+    ended 0
+    # As ranks 0 and 1 of a run, but without mpirun around them.
+    [ "$IMPLEMENTATION" = mpich ] || return 0
+    status=0
+    output=$(PMI_SIZE=2 PMI_RANK=0 timeout 20 "$GPIPE" train run.yaml --out none 2>&1 </dev/null) || status=$?
+    [ "$status" -ne 0 ] || fail "trained alone"
+    [ ! -e none/metrics.jsonl ]
+}
+
+@test "Slurm that starts ranks which MPI takes for single processes is refused" {
+    status=0
+    output=$(SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 GPIPE_MPI=$IMPLEMENTATION timeout 60 "$GPIPE" train run.yaml --out none 2>&1 </dev/null) ||
+        status=$?
+    ended 2
+    says "srun (Slurm) started 2 processes, but MPI"
+    says "srun --mpi="
+    [ ! -e none ]
+}
+
+@test "an MPI without a module, or of another name, is refused" {
+    GPIPE_MPI=lam together -n 2 "$GPIPE" train run.yaml
+    [ "$status" -eq 2 ] || fail "not refused"
+    says "gpipe has no module for the MPI implementation lam"
+}
