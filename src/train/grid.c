@@ -95,10 +95,11 @@ static char *describe_model(const gp_model *model) {
 }
 
 static char *describe_pipeline(const gp_pipeline_options *o) {
-    char *text = gp_format_text("%d %d %d %" PRId64 " %d %d %d %d %d %d %d %d %" PRIu64 " %d %d", o->partitions,
-                                o->replicas, o->micro_batches, o->batch, (int)o->schedule, (int)o->recompute,
-                                o->recompute_by_layer, (int)o->balance, (int)o->device.type, (int)o->precision,
-                                o->loss_weights, o->shard_optimizer, o->seed, o->workers_per_rank, o->device.threads);
+    char *text =
+        gp_format_text("%d %d %d %" PRId64 " %d %d %d %d %d %d %d %d %" PRIu64 " %d %d %d", o->partitions, o->replicas,
+                       o->micro_batches, o->batch, (int)o->schedule, (int)o->recompute, o->recompute_by_layer,
+                       (int)o->balance, (int)o->device.type, (int)o->precision, o->loss_weights, o->shard_optimizer,
+                       o->seed, o->workers_per_rank, o->device.threads, o->snapshot);
     append(&text, o->schedule_text ? o->schedule_text : "");
     for (int i = 0; o->stage_layers && i < o->partitions; i++) {
         char number[24];
@@ -108,12 +109,23 @@ static char *describe_pipeline(const gp_pipeline_options *o) {
     return text;
 }
 
-static char *describe_optimizer(const gp_optimizer_options *o, int64_t steps) {
-    if (!o) return gp_copy_text("none");
-    return gp_format_text(
-        "%d %.17g %.17g %.17g %.17g %.17g %.17g %d %.17g %d %" PRId64 " %" PRId64 " %.17g %.17g %" PRId64, (int)o->kind,
-        o->lr, o->beta1, o->beta2, o->epsilon, o->weight_decay, o->momentum, o->nesterov, o->clip,
-        (int)o->schedule.kind, o->schedule.warmup, o->schedule.every, o->schedule.min_lr, o->schedule.gamma, steps);
+static char *describe_optimizer(const gp_optimizer_options *given, int64_t steps) {
+    gp_optimizer_options o;
+    if (!given) return gp_copy_text("none");
+    if (gp_options_read(&o, sizeof o, given, "gp_optimizer_options") != GP_OK) return NULL; /* refused by all alike */
+    char *text = gp_format_text("%d %.17g %.17g %.17g %.17g %.17g %.17g %d %.17g %d %" PRId64 " %" PRId64
+                                " %.17g %.17g %d %.17g %.17g %" PRId64,
+                                (int)o.kind, o.lr, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.momentum, o.nesterov,
+                                o.clip, (int)o.schedule.kind, o.schedule.warmup, o.schedule.every, o.schedule.min_lr,
+                                o.schedule.gamma, o.epsilon_inside, o.average, o.layer_decay, steps);
+    for (size_t g = 0; o.groups && g < o.group_count; g++) {
+        const gp_parameter_group *group = &o.groups[g];
+        char factor[48];
+        snprintf(factor, sizeof factor, " %d %.17g", group->frozen, group->lr_factor);
+        append(&text, group->pattern ? group->pattern : "");
+        append(&text, factor);
+    }
+    return text;
 }
 
 /* Takes the text. */

@@ -1,0 +1,123 @@
+/* Ranks that ask for different things are refused before a step runs, by all alike, with the words for what differs.
+ * Through the public API; started with two ranks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpipe/gpipe.h"
+
+static gp_cluster *cluster;
+
+typedef struct request {
+    gp_gpt2_options model;
+    gp_pipeline_options pipeline;
+    gp_optimizer_options optimizer;
+    gp_parameter_group group;
+    int64_t steps;
+} request;
+
+static void wider(request *r) {
+    r->model.width = 16;
+}
+static void more_micro_batches(request *r) {
+    r->pipeline.micro_batches = 4;
+}
+static void another_seed(request *r) {
+    r->pipeline.seed = 7;
+}
+static void another_schedule(request *r) {
+    r->pipeline.schedule = GP_SCHEDULE_1F1B;
+}
+static void with_snapshot(request *r) {
+    r->pipeline.snapshot = true;
+}
+static void faster(request *r) {
+    r->optimizer.lr = 0.02;
+}
+static void averaged(request *r) {
+    r->optimizer.average = 0.9;
+}
+static void decaying_by_layer(request *r) {
+    r->optimizer.layer_decay = 0.9;
+}
+static void another_group(request *r) {
+    r->group.frozen = true;
+}
+static void no_group(request *r) {
+    r->optimizer.group_count = 0;
+}
+static void longer(request *r) {
+    r->steps = 11;
+}
+
+typedef struct difference {
+    void (*make)(request *); /* on rank 1 */
+    const char *what;
+} difference;
+
+static const difference differences[] = {{wider, "the model"},
+                                         {more_micro_batches, "the pipeline"},
+                                         {another_seed, "the pipeline"},
+                                         {another_schedule, "the pipeline"},
+                                         {with_snapshot, "the pipeline"},
+                                         {faster, "the optimizer"},
+                                         {averaged, "the optimizer"},
+                                         {decaying_by_layer, "the optimizer"},
+                                         {another_group, "the optimizer"},
+                                         {no_group, "the optimizer"},
+                                         {longer, "the optimizer"}};
+
+static gp_status create(void (*change)(request *)) {
+    request r = {.model = {.layers = 2, .heads = 2, .width = 8, .context = 4, .vocabulary = 11},
+                 .pipeline = {.micro_batches = 2, .batch = 4, .balance = GP_BALANCE_PARAMETERS, .cluster = cluster},
+                 .optimizer = {.lr = 0.01, .group_count = 1},
+                 .group = {.pattern = "*.weight", .lr_factor = 0.5},
+                 .steps = 10};
+    gp_model *model;
+    gp_trainer *trainer = NULL;
+    r.optimizer.groups = &r.group;
+    if (change) change(&r);
+    assert_int_equal(gp_model_create_gpt2(&model, &r.model), GP_OK);
+    gp_status status = gp_trainer_create(&trainer, model, &r.pipeline, &r.optimizer, r.steps);
+    gp_trainer_destroy(trainer);
+    gp_model_destroy(model);
+    return status;
+}
+
+static void differences_are_refused_and_named(void **state) {
+    (void)state;
+    for (size_t d = 0; d < sizeof differences / sizeof *differences; d++) {
+        char wanted[64];
+        gp_status status = create(gp_cluster_rank(cluster) == 1 ? differences[d].make : NULL);
+        if (status != GP_INVALID) fail_msg("difference %zu (%s) is not refused", d, differences[d].what);
+        snprintf(wanted, sizeof wanted, "%s of rank 1 (host ", differences[d].what);
+        if (!strstr(gp_error_message(), wanted)) fail_msg("difference %zu: %s", d, gp_error_message());
+    }
+}
+
+static void the_same_is_accepted_afterwards(void **state) {
+    (void)state;
+    assert_int_equal(create(NULL), GP_OK);
+}
+
+int main(void) {
+    if (gp_cluster_create(&cluster, NULL) != GP_OK) {
+        fprintf(stderr, "%s\n", gp_error_message());
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(differences_are_refused_and_named),
+        cmocka_unit_test(the_same_is_accepted_afterwards),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (failed > 0) {
+        gp_cluster_abort(cluster, 1);
+    } else {
+        gp_cluster_destroy(cluster);
+    }
+    return failed;
+}
