@@ -402,7 +402,18 @@ void gp_cluster_destroy(gp_cluster *cluster) {
     free_cluster(cluster, orderly);
 }
 
+/* An MPI that cannot reach its launcher any more would wait for its answer for ever. */
+enum { SECONDS_TO_ABORT = 5 };
+
+static void end_without_mpi(void *exit_status) {
+    double limit = gp_seconds() + SECONDS_TO_ABORT;
+    while (gp_seconds() < limit)
+        usleep(100000);
+    _exit(*(int *)exit_status);
+}
+
 void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
+    gp_thread *last_resort;
     if (!cluster) return;
     bool all = cluster->service && !atomic_load(&cluster->failed) && come_together(cluster, 5);
     if (all) {
@@ -416,6 +427,7 @@ void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
         usleep(10000);
     gp_cluster_tell_loss(cluster); /* who should have said it may have been stuck */
     fflush(NULL);
+    if (gp_thread_create(&last_resort, end_without_mpi, &exit_status, 0, 0) != GP_OK) _exit(exit_status);
     cluster->calls->abort(exit_status);
     _exit(exit_status);
 }
