@@ -6,9 +6,9 @@ kills=${GPIPE_TEST_KILLS:-${GPIPE_TEST_LONG:+20}}
 kills=${kills:-6}
 last=600
 
-# Waits until the run is about there: `begin` before any step, or a number of steps.
+# Waits until the run has made so many steps; `begin`: until its processes are there.
 await_instant() {
-    for _ in $(seq 1 3000); do
+    for _ in $(seq 1 6000); do
         if [ "$1" = begin ]; then
             [ "$(pids | wc -l)" -ge "$ranks" ] && return
         else
@@ -39,27 +39,28 @@ newest() {
         rm -rf out
         ranks=$((2 + kill % 3))
         rank=$((kill * 7 % ranks))
-        instant=$((RANDOM % 250))
+        instant=$((1 + RANDOM % 100))
         [ $((kill % 6)) -ne 5 ] || instant=begin
-        timeout -k 5 100 $MPIRUN -n $ranks "$GPIPE" train run.yaml --set model.dropout=0.1 --set checkpoint.every=10 \
+        timeout -k 5 200 $MPIRUN -n $ranks "$GPIPE" train run.yaml --set model.dropout=0.1 --set checkpoint.every=10 \
             >stdout.txt 2>stderr.txt </dev/null &
         launcher=$!
-        await_instant $instant
-        sleep "0.0$((RANDOM % 10))"
-        pid=$(pid_of $rank)
+        if [ $instant = begin ]; then await_instant begin; else await_instant 1; fi
+        pid=$(pid_of $rank) # looking for it takes a while
+        [ $instant = begin ] || await_instant $instant
         begun=$SECONDS
         kill -9 "$pid"
         await_end # fails after 30 s, or when processes are left
+        took=$((SECONDS - begun))
         [ "$status" -ne 0 ] || fail "status 0 when rank $rank of $ranks was killed"
         # MPICH's launcher may be faster than those who want to say it; before ranks know each other only the launcher can.
         [ "$IMPLEMENTATION" = mpich ] || grep -qaE "rank $rank (\(host|with PID)" stderr.txt || fail "nobody names rank $rank"
         step=$(newest)
         goal=$(((step + 20) / 10 * 10))
-        [ "$goal" -le "$last" ] || goal=$last
+        [ "$goal" -le "$last" ] || fail "step $step: the run went on for longer than it can be compared"
         together -n $((2 + RANDOM % 3)) "$GPIPE" train run.yaml --set model.dropout=0.1 --set train.steps=$goal --resume auto
         ended 0
         cmp "whole/checkpoints/step-$goal/model.safetensors" "out/$weights"
         [ "$(wc -l <out/metrics.jsonl)" -eq "$goal" ] || fail "$(wc -l <out/metrics.jsonl) lines of metrics for $goal steps"
-        echo "# $kill: rank $rank of $ranks at $instant steps, over after $((SECONDS - begun)) s; resumed from step $step" >&3
+        echo "# $kill: rank $rank of $ranks at $instant steps, over after $took s; resumed from step $step" >&3
     done
 }
