@@ -83,7 +83,7 @@ static const cli_key keys[] = {
     NUMBER("model.drop_path", model.drop_path, AMOEBA, 0, 1, false, true, "0.0",
            "probability of dropping an operation's result at the end of training; it grows from 0"),
     NUMBER("model.batch_norm_decay", model.batch_norm_decay, AMOEBA, 0, 1, true, true, "",
-           "of the moving averages; default: 0.9997, as published (stem torchgpipe: 0.9); short runs want less"),
+           "of the moving averages; default: 0.9997, as published (other stems: 0.9); short runs want less"),
     INTEGER("model.depth", model.depth, CIFAR, 8, 20000, "20", "6n + 2 layers with weights: 20, 32, 44, 56, 110"),
     INTEGER("model.width", model.width, CIFAR, 1, 1048576, "16", "channels of the first of the three stages"),
     INTEGER("model.depth", model.depth, UNET, 1, 20000, "5", "B: convolutions on each level"),

@@ -298,7 +298,9 @@ static gp_status read_settings(const gp_arguments *arguments, const gp_zoo_task 
     GP_TRY(gp_argument_number(arguments, "drop_path", 0, 1, &s->drop_path));
     s->stem = (stem)choice;
     bool torch = s->stem == STEM_TORCHGPIPE;
-    s->norm = (gp_batch_norm_settings){.epsilon = torch ? 1e-5 : 1e-3, .decay = torch ? 0.9 : 0.9997, .weight = 1};
+    /* 0.9997 needs ten thousand steps and more, which trainings on small images do not have. */
+    s->norm = (gp_batch_norm_settings){
+        .epsilon = torch ? 1e-5 : 1e-3, .decay = s->stem == STEM_TENSORFLOW ? 0.9997 : 0.9, .weight = 1};
     GP_TRY(gp_argument_init(arguments, "batch_norm_decay", &decay));
     if (decay.given) GP_TRY(gp_argument_number(arguments, "batch_norm_decay", 0, 1, &s->norm.decay));
     s->init = torch ? GP_CONVOLUTION_UNIFORM : GP_CONVOLUTION_TRUNCATED;

@@ -33,7 +33,7 @@ static const gp_option_info amoebanet_options[] = {
     NUMBER("dropout", "0.5", "before the classifier"),
     NUMBER("drop_path", "0", "probability of dropping an operation's result at the end of training; it grows from 0"),
     NUMBER("batch_norm_decay", "",
-           "of the moving averages; without it 0.9997 as published (0.9 in the torchgpipe form): short runs want less"),
+           "of the moving averages; without it 0.9997 as published (0.9 in the other forms): short runs want less"),
 };
 static const gp_option_info resnet_options[] = {
     TASK("1000", "224"),
