@@ -282,12 +282,11 @@ static gp_status check_stages(cli_config *config) {
 
 static gp_status check_masked(cli_config *config) {
     cli_settings *s = &config->settings;
-    bool bert = config->use == CLI_USE_BERT && s->model.head == GP_BERT_MASKED;
-    if (!bert) return GP_OK;
+    if (!cli_config_hides(config)) return GP_OK;
     if (!cli_config_node(config, "data.masked")) s->data.masked = 0.15;
     if (s->data.masked > 0) return GP_OK;
     return cli_config_error(config, "data.masked",
-                            "data.masked is 0, but bert with head masked learns from nothing else");
+                            "data.masked is 0, but bert with head masked or pretraining learns from nothing else");
 }
 
 static gp_status check_optimizer(cli_config *config) {

@@ -156,6 +156,8 @@ int64_t cli_config_context(const cli_config *config);
 gp_status cli_config_tokenizer(const cli_config *config, gp_tokenizer **tokenizer);
 /* Whether data.tokenizer is a word (char, byte) and not a path; NULL is none. */
 bool cli_tokenizer_is_word(const char *text);
+/* Whether the model is a bert that guesses hidden tokens. */
+bool cli_config_hides(const cli_config *config);
 /* The data of a run. `tokenizer` may be NULL: it is made from the text. Errors name the key. The caller destroys the
  * data set, then the tokenizer. */
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset);

@@ -52,8 +52,6 @@ static gp_status check_keys(const cli_config *config) {
     if (s->data.tokens && s->data.tokenizer && strcmp(s->data.tokenizer, "char") == 0)
         return cli_config_error(config, "data.tokenizer",
                                 "data.tokenizer char is made from a text, and data.tokens has none");
-    if (s->data.tokens && s->data.masked > 0)
-        return cli_config_error(config, "data.masked", "data.masked is for data.text: token files are not masked");
     return GP_OK;
 }
 
@@ -72,13 +70,37 @@ static gp_status check_model(const cli_config *config) {
                                 key, masked ? " with data.masked" : "");
     if (config->use == CLI_USE_GPT2 && masked)
         return cli_config_error(config, "data.masked", "data.masked is for models that see every token; this is gpt2");
-    if (config->use == CLI_USE_BERT && s->model.head != GP_BERT_MASKED)
-        return cli_config_error(config, key, "%s is for model.head: masked", key);
+    if (config->use == CLI_USE_BERT && !cli_config_hides(config))
+        return cli_config_error(config, key, "%s is for model.head: masked or pretraining", key);
     return GP_OK;
 }
 
 static int64_t *model_vocabulary(cli_settings *settings, bool custom) {
     return custom ? &settings->model.input_vocabulary : &settings->model.vocabulary;
+}
+
+bool cli_config_hides(const cli_config *config) {
+    int head = config->settings.model.head;
+    return config->use == CLI_USE_BERT && (head == GP_BERT_MASKED || head == GP_BERT_PRETRAINING);
+}
+
+/* Two parts of a text, of which the second may follow the first. */
+static bool has_pairs(const cli_config *config) {
+    return config->use == CLI_USE_BERT && config->settings.model.head == GP_BERT_PRETRAINING;
+}
+
+/* Tokens of a window: where tokens are hidden, a sample has others around it. */
+static int64_t window_of(const cli_config *config) {
+    int64_t around = config->settings.data.masked > 0 ? 2 + has_pairs(config) : 0;
+    return cli_config_context(config) - around;
+}
+
+static gp_status check_window(const cli_config *config) {
+    int64_t least = has_pairs(config) ? 4 : 1, window = window_of(config);
+    if (window >= least) return GP_OK;
+    return cli_config_error(
+        config, "model.context", "model.context is %lld; at least %lld is needed for what is hidden",
+        (long long)cli_config_context(config), (long long)(least + cli_config_context(config) - window));
 }
 
 static gp_status open_tokens(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
@@ -91,11 +113,28 @@ static gp_status open_tokens(const cli_config *config, const gp_tokenizer *token
         .tokenizer = tokenizer,
         .vocabulary = (int32_t)*model_vocabulary((cli_settings *)(uintptr_t)s, config->custom),
         .id_bytes = 2 * s->data.token_type,
-        .context = cli_config_context(config),
+        .context = window_of(config),
         .sampling = (gp_sampling)s->data.sampling,
         .batch = s->train.batch,
     };
+    /* The model has room for the special tokens too, which the files need not have. */
+    if (s->data.masked > 0 && !tokenizer && options.vocabulary > 3) options.vocabulary -= 3;
     return error_at(config, "data.tokens", gp_dataset_create_tokens(dataset, &options));
+}
+
+static gp_status open_text(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
+    const cli_settings *s = &config->settings;
+    gp_text_options options = {
+        .size = sizeof options,
+        .text = s->data.text,
+        .tokenizer_kind = GP_TOKENIZER_CHAR,
+        .tokenizer = tokenizer,
+        .validation = s->data.validation.share,
+        .context = window_of(config),
+        .sampling = (gp_sampling)s->data.sampling,
+        .batch = s->train.batch,
+    };
+    return error_at(config, "data.text", gp_dataset_create_text(dataset, &options));
 }
 
 gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenizer, gp_dataset **dataset) {
@@ -104,20 +143,23 @@ gp_status cli_config_data(const cli_config *config, const gp_tokenizer *tokenize
     gp_status status = check_keys(config);
     if (status == GP_OK) status = check_model(config);
     if (status != GP_OK) return status;
-    if (s->data.tokens) return open_tokens(config, tokenizer, dataset);
-    gp_text_options options = {
-        .size = sizeof options,
-        .text = s->data.text,
-        .tokenizer_kind = GP_TOKENIZER_CHAR,
-        .tokenizer = tokenizer,
-        .validation = s->data.validation.share,
-        .context = cli_config_context(config),
-        .sampling = (gp_sampling)s->data.sampling,
-        .batch = s->train.batch,
-    };
-    status = s->data.masked > 0 ? gp_dataset_create_masked(dataset, &options, s->data.masked)
-                                : gp_dataset_create_text(dataset, &options);
-    return error_at(config, "data.text", status);
+    status = check_window(config);
+    if (status != GP_OK) return status;
+    gp_dataset *windows = NULL;
+    status = s->data.tokens ? open_tokens(config, tokenizer, &windows) : open_text(config, tokenizer, &windows);
+    gp_masked_options hidden = {.size = sizeof hidden, .share = s->data.masked, .pairs = has_pairs(config)};
+    if (status == GP_OK && s->data.masked > 0) {
+        status = error_at(config, "data.masked", gp_dataset_create_masked_windows(dataset, windows, &hidden));
+    } else {
+        *dataset = windows;
+    }
+    return status;
+}
+
+/* Tokens are below the vocabulary; a bert has types and a mask beside them in one tensor. */
+static int64_t random_below(const cli_config *config, int64_t vocabulary) {
+    int64_t types = config->settings.model.types;
+    return config->use == CLI_USE_BERT ? (types < 2 ? types : 2) : vocabulary;
 }
 
 /* Tokens of a model are below its vocabulary, classes are its outputs. */
@@ -133,8 +175,10 @@ gp_status cli_config_random_data(const cli_config *config, const gp_model *model
         .size = sizeof options,
         .input = input,
         .target = gp_model_target_type(model),
-        .input_below = (int32_t)vocabulary,
-        .target_below = output.shape.rank > 0 ? (int32_t)output.shape.dims[output.shape.rank - 1] : 0,
+        .input_below = (int32_t)random_below(config, vocabulary),
+        .target_below = has_pairs(config)       ? 2 /* the answers about sentences are among the targets */
+                        : output.shape.rank > 0 ? (int32_t)output.shape.dims[output.shape.rank - 1]
+                                                : 0,
     };
     return gp_dataset_create_random(dataset, &options);
 }

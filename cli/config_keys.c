@@ -52,9 +52,11 @@ static const cli_key keys[] = {
     INTEGER("model.feed_forward", model.feed_forward, BERT, 1, MOST, "",
             "elements between the two linear maps of a block; default: 4 times the width"),
     CHOICE(
-        "model.head", model.head, BERT, "masked|classify|next_sentence|pooled|hidden", "masked",
-        "behind the encoder: masked tokens, classes of samples, whether a sentence follows another; pooled and hidden "
-        "give features, for gpipe predict"),
+        "model.head", model.head, BERT, "masked|classify|next_sentence|pooled|hidden|pretraining", "masked",
+        "behind the encoder: masked tokens, classes of samples, whether a sentence follows another; pretraining: "
+        "masked "
+        "tokens and whether the second part of a sample follows the first; pooled and hidden give features, for gpipe "
+        "predict"),
     INTEGER("model.classes", model.classes, BERT, 2, MOST, "", "of head classify; default: those of the data"),
     INTEGER("model.types", model.types, BERT, 1, MOST, "2", "token types: parts of a sample"),
     CHOICE("model.activation", model.activation, BERT, "gelu|gelu_tanh|relu|silu", "gelu", "inside a block"),
@@ -125,10 +127,10 @@ static const cli_key keys[] = {
     TEXT("data.tokenizer", data.tokenizer, ANY, "",
          "char: the text's characters (default for text); byte: the 256 bytes; or the folder or file of a tokenizer: "
          "tokenizer.json, vocab.json and merges.txt (GPT-2), vocab.txt (BERT)"),
-    NUMBER(
-        "data.masked", data.masked, ANY, 0, 1, false, false, "",
-        "share of the tokens that are hidden and have to be guessed; default: 0.15 for bert with head masked, else 0: "
-        "the next token has to be guessed"),
+    NUMBER("data.masked", data.masked, ANY, 0, 1, false, false, "",
+           "share of the tokens that are hidden and have to be guessed; default: 0.15 for bert with head masked or "
+           "pretraining, else 0: "
+           "the next token has to be guessed"),
     TEXT("data.images", data.images, ANY, "",
          "instead of a text: images to classify: a folder with a folder for every class, .tar archives of such (also "
          ".tar.gz and so on), CIFAR's .bin files, or MNIST's ...-images-idx3-ubyte (also .gz); a path or a pattern"),

@@ -296,6 +296,7 @@ void cli_config_bert(const cli_config *config, gp_bert_options *options) {
         .head = (gp_bert_head)s->model.head,
         .classes = classes ? s->model.classes : 0,
         .untied = !s->model.tied,
+        .next_sentence = s->data.masked * (double)s->model.context, /* as much as what is hidden */
     };
 }
 

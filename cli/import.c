@@ -164,7 +164,8 @@ static gp_status read_options(const cli_arguments *arguments, gp_foreign_options
     int64_t seed = 0;
     int head = GP_BERT_MASKED;
     *options = (gp_foreign_options){.choose_head = cli_given_value(arguments, "head") != NULL};
-    gp_status status = cli_given_choice(arguments, "head", "masked|classify|next_sentence|pooled|hidden", &head);
+    gp_status status =
+        cli_given_choice(arguments, "head", "masked|classify|next_sentence|pooled|hidden|pretraining", &head);
     if (status == GP_OK) status = cli_given_integer(arguments, "classes", 2, INT32_MAX, &options->classes);
     if (status == GP_OK) status = cli_given_integer(arguments, "seed", 0, INT64_MAX, &seed);
     options->head = (gp_bert_head)head;
@@ -217,7 +218,7 @@ static int run(const cli_arguments *arguments) {
 
 static const cli_option options[] = {
     {"out", 'o', "DIR", CLI_FOLDER, "the run directory to write (required)"},
-    {"head", 0, "masked|classify|next_sentence|pooled|hidden", CLI_WORDS,
+    {"head", 0, "masked|classify|next_sentence|pooled|hidden|pretraining", CLI_WORDS,
      "of a BERT: another head than config.json says; what the files lack of it starts anew"},
     {"classes", 0, "N", CLI_ANY, "of head classify (default: as config.json says)"},
     {"seed", 0, "N", CLI_ANY, "of parameters that start anew (default: 0)"},

@@ -226,6 +226,21 @@ GP_API gp_special_tokens gp_tokenizer_special(const gp_tokenizer *tokenizer);
  */
 GP_API gp_status gp_dataset_create_masked(gp_dataset **dataset, const gp_text_options *options, double share);
 
+typedef struct gp_masked_options {
+    size_t size;  /* sizeof, or 0 */
+    double share; /* of the tokens that are to be guessed; 0: 0.15 */
+    /* Two parts instead of one window: [CLS], the first, [SEP], the second (of type 1), [SEP]. In half of the samples
+     * the second is what follows, in the others it is from elsewhere in the split. The target is i32[context + 1]; the
+     * last one is 0 when the second part follows and 1 when not (as transformers has it). */
+    bool pairs;
+} gp_masked_options;
+
+/* The same over windows of a text or token dataset, which it takes over, also when it fails. Samples have 2 tokens more
+ * than a window, with pairs 3. A dataset without a tokenizer gets its special tokens behind its vocabulary. `options`
+ * may be NULL. Errors: GP_INVALID, GP_OUT_OF_MEMORY. */
+GP_API gp_status gp_dataset_create_masked_windows(gp_dataset **dataset, gp_dataset *windows,
+                                                  const gp_masked_options *options);
+
 struct gp_classes; /* gpipe/images.h */
 
 typedef struct gp_examples_options {

@@ -79,7 +79,10 @@ GP_API gp_value gp_builder_recall(gp_builder *builder, const char *name);
 
 /* Adds `weight` (above 0) times the model's loss of `value` to the loss in training: an auxiliary classifier in the
  * middle of a network (Szegedy et al., arXiv 1409.4842), whose logits reach the last layer as a skip. Only the last
- * layer may call it, once; `value` has the type of its output. In evaluation it counts nothing. */
+ * layer may call it, once; `value` has the type of its output. Or it is [batch, classes] beside an output of rows,
+ * [batch, rows, classes of its own]: then it has a target of its own, one a sample, which stands behind those of the
+ * rows, so that targets are i32[rows + 1] (BERT's next sentence beside its hidden tokens). In evaluation it counts
+ * nothing. */
 GP_API void gp_builder_auxiliary(gp_builder *builder, gp_value value, double weight);
 
 /* Keeps the first error of the layer (also in the calling thread's message) and returns an invalid value. */
@@ -252,7 +255,8 @@ GP_API gp_status gp_model_create_gpt2(gp_model **model, const gp_gpt2_options *o
     X(GP_BERT_CLASSIFY, "classify", "logits of the classes of the whole sample, [classes]")                            \
     X(GP_BERT_NEXT_SENTENCE, "next_sentence", "whether the second part follows the first, [2]")                        \
     X(GP_BERT_POOLED, "pooled", "the pooler's features of the whole sample, [width]; not for training")                \
-    X(GP_BERT_HIDDEN, "hidden", "the encoder's features of every token, [context, width]; not for training")
+    X(GP_BERT_HIDDEN, "hidden", "the encoder's features of every token, [context, width]; not for training")           \
+    X(GP_BERT_PRETRAINING, "pretraining", "as masked; in training also whether the second part follows the first")
 
 typedef enum gp_bert_head {
 #define GP_BERT_HEAD_ENUM(name, word, meaning) name,
@@ -277,8 +281,10 @@ typedef struct gp_bert_options {
     double epsilon;         /* [1e-12] of the norms */
     const char *activation; /* ["gelu"] one of the layer feed_forward's */
     gp_bert_head head;
-    int64_t classes; /* of head classify: required */
-    bool untied;     /* the masked head has weights of its own instead of the token embedding's */
+    int64_t classes;      /* of head classify: required */
+    bool untied;          /* the masked head has weights of its own instead of the token embedding's */
+    double next_sentence; /* [0.15 * context] of head pretraining: how much the answer about the sentences of a sample
+                             counts, against one hidden token */
 } gp_bert_options;
 
 /* Creates a finished BERT with cross-entropy loss. Initialisation: normal(0, 0.02), biases 0, norms 1. `options` may be

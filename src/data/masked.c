@@ -1,6 +1,8 @@
-/* Masked language modelling: the windows of a text dataset, with some of their tokens hidden. What is hidden is a pure
- * function of seed, step, the sample's number in the mini-batch and the token's place. */
+/* Masked language modelling: the windows of a text or token dataset, with some of their tokens hidden, perhaps cut into
+ * two parts of which the second may be another window's. What is hidden is a pure function of seed, step, the sample's
+ * number in the mini-batch and the token's place; so are the parts. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/options.h"
@@ -8,11 +10,16 @@
 #include "base/status.h"
 #include "data/dataset.h"
 
-enum { ROWS = 3, AROUND = 2 /* [CLS], [SEP] */ };
+enum {
+    ROWS = 3,
+    AROUND = 2 /* [CLS], [SEP] */,
+    OF_PARTS = -1 /* the place of random numbers about the whole sample */
+};
 
 typedef struct masked_dataset {
     gp_dataset dataset;
-    gp_dataset *text; /* windows of context - AROUND tokens */
+    gp_dataset *text; /* windows of tokens */
+    bool pairs;
     gp_special_tokens special;
     int32_t drawn; /* tokens of which one may take another one's place */
     int64_t context;
@@ -65,34 +72,7 @@ static int32_t hide(const masked_dataset *masked, gp_random_block words, int32_t
     return (int32_t)(((uint64_t)words.word[2] * (uint64_t)masked->drawn) >> 32);
 }
 
-/* ---- samples ---- */
-
-/* One sample from the `count` tokens of its window; tokens or targets may be NULL. */
-static void write_sample(const masked_dataset *masked, const sample_draws *draws, const int32_t *window, int64_t count,
-                         int32_t *tokens, int32_t *targets) {
-    int64_t context = masked->context, only = -1;
-    bool any = false;
-    for (int64_t i = 0; i < count && !any; i++)
-        any = draw(draws, i).word[0] < masked->threshold;
-    if (!any && count > 0) only = (int64_t)(draw(draws, 0).word[3] % (uint64_t)count);
-    for (int64_t i = 0; targets && i < context; i++)
-        targets[i] = GP_IGNORED_TARGET;
-    for (int64_t i = 0; i < count; i++) {
-        gp_random_block words = draw(draws, i);
-        bool hidden = i == only || words.word[0] < masked->threshold;
-        if (tokens) tokens[1 + i] = hidden ? hide(masked, words, window[i]) : window[i];
-        if (targets && hidden) targets[1 + i] = window[i];
-    }
-    int64_t used = count > 0 ? count + AROUND : 0; /* past the end of the split there is nothing at all */
-    for (int64_t i = 0; tokens && i < context; i++) {
-        if (i >= used) tokens[i] = 0;
-        tokens[context + i] = 0;
-        tokens[2 * context + i] = i < used;
-    }
-    if (!tokens || count == 0) return;
-    tokens[0] = masked->special.begin;
-    tokens[1 + count] = masked->special.end;
-}
+/* ---- windows ---- */
 
 /* The window of one sample, and how many of its tokens there are: evaluation's last one is shorter. */
 static gp_status read_window(const masked_dataset *masked, gp_request request, int64_t number, gp_batch *window,
@@ -101,26 +81,112 @@ static gp_status read_window(const masked_dataset *masked, gp_request request, i
     request.count = 1;
     GP_TRY(gp_dataset_read(masked->text, &request, window));
     const int32_t *targets = window->targets.data;
-    *count = masked->context - AROUND;
+    *count = gp_dataset_input_type(masked->text).shape.dims[0];
     while (*count > 0 && targets[*count - 1] == GP_IGNORED_TARGET)
         (*count)--;
     return GP_OK;
 }
 
+/* What a sample is made of: `first` tokens and then others, together `count`, in one row. */
+typedef struct parts {
+    int32_t *tokens;
+    int64_t first, count;
+    int32_t other; /* the second part does not follow: 1; GP_IGNORED_TARGET: there is none */
+} parts;
+
+/* A window from elsewhere: of another step, or another number where they are counted through. */
+static gp_status read_other(const masked_dataset *masked, gp_request request, gp_random_block words, gp_batch *window,
+                            int64_t *count) {
+    uint64_t drawn = (uint64_t)words.word[2] << 16 ^ words.word[3];
+    int64_t windows = gp_dataset_windows(masked->text, request.split);
+    if (request.evaluation)
+        return read_window(masked, request, (int64_t)(drawn % (uint64_t)(windows > 0 ? windows : 1)), window, count);
+    request.step = (int64_t)(drawn & 0x7FFFFFFF);
+    return read_window(masked, request, 0, window, count);
+}
+
+/* The cut lies in the middle half. The random numbers are drawn whatever comes of it. */
+static gp_status cut(const masked_dataset *masked, const gp_request *request, const sample_draws *draws,
+                     gp_batch *window, parts *made) {
+    gp_random_block words = draw(draws, OF_PARTS);
+    int64_t quarter = made->count / 4, others = 0;
+    made->other = GP_IGNORED_TARGET;
+    made->first = made->count;
+    if (!masked->pairs || made->count < 4) return GP_OK;
+    made->first = quarter + (int64_t)(words.word[1] % (uint32_t)(made->count - 2 * quarter));
+    made->other = words.word[0] < gp_random_threshold(0.5);
+    if (!made->other) return GP_OK;
+    GP_TRY(read_other(masked, *request, words, window, &others));
+    int64_t second = made->count - made->first < others ? made->count - made->first : others;
+    memcpy(made->tokens + made->first, window->inputs.data, (size_t)second * sizeof *made->tokens);
+    made->count = made->first + second;
+    return GP_OK;
+}
+
+/* ---- samples ---- */
+
+/* Hides tokens: at least one. Where the second part begins there is a [SEP] before it. */
+static void write_hidden(const masked_dataset *masked, const sample_draws *draws, const parts *p, int32_t *tokens,
+                         int32_t *targets) {
+    int64_t only = -1;
+    bool any = false;
+    for (int64_t i = 0; i < p->count && !any; i++)
+        any = draw(draws, i).word[0] < masked->threshold;
+    if (!any && p->count > 0) only = (int64_t)(draw(draws, 0).word[3] % (uint64_t)p->count);
+    for (int64_t i = 0; i < p->count; i++) {
+        gp_random_block words = draw(draws, i);
+        bool hidden = i == only || words.word[0] < masked->threshold;
+        int64_t place = 1 + i + (i >= p->first);
+        if (tokens) tokens[place] = hidden ? hide(masked, words, p->tokens[i]) : p->tokens[i];
+        if (targets && hidden) targets[place] = p->tokens[i];
+    }
+}
+
+/* One sample; tokens or targets may be NULL. */
+static void write_sample(const masked_dataset *masked, const sample_draws *draws, const parts *p, int32_t *tokens,
+                         int32_t *targets) {
+    int64_t context = masked->context, seconds = masked->pairs ? p->first + AROUND : context;
+    int64_t used =
+        p->count > 0 ? p->count + AROUND + masked->pairs : 0; /* past the end of the split is nothing at all */
+    for (int64_t i = 0; targets && i < context; i++)
+        targets[i] = GP_IGNORED_TARGET;
+    if (targets && masked->pairs) targets[context] = p->other;
+    for (int64_t i = 0; tokens && i < context; i++) {
+        tokens[i] = 0;
+        tokens[context + i] = i >= seconds && i < used;
+        tokens[2 * context + i] = i < used;
+    }
+    write_hidden(masked, draws, p, tokens, targets);
+    if (!tokens || p->count == 0) return;
+    tokens[0] = masked->special.begin;
+    if (masked->pairs) tokens[1 + p->first] = masked->special.end;
+    tokens[used - 1] = masked->special.end;
+}
+
+static gp_status read_sample(const masked_dataset *masked, const gp_request *request, int64_t number, gp_batch *window,
+                             int32_t *row, int32_t *tokens, int32_t *targets) {
+    sample_draws draws = draws_of(masked, request, number);
+    parts made = {.tokens = row};
+    GP_TRY(read_window(masked, *request, number, window, &made.count));
+    memcpy(row, window->inputs.data, (size_t)made.count * sizeof *row);
+    GP_TRY(cut(masked, request, &draws, window, &made));
+    write_sample(masked, &draws, &made, tokens, targets);
+    return GP_OK;
+}
+
 static gp_status masked_read(const gp_dataset *dataset, const gp_request *request, gp_batch *batch) {
     const masked_dataset *masked = masked_of(dataset);
-    int64_t context = masked->context;
+    int64_t context = masked->context, asked = context + masked->pairs;
     gp_batch window;
     GP_TRY(gp_batch_create(&window, masked->text, 1));
-    gp_status status = GP_OK;
+    int32_t *row = gp_allocate_array((size_t)context, sizeof *row);
+    gp_status status = row ? GP_OK : GP_OUT_OF_MEMORY;
     for (int64_t i = 0; i < request->count && status == GP_OK; i++) {
-        int64_t number = request->first + i, count = 0;
-        sample_draws draws = draws_of(masked, request, number);
-        status = read_window(masked, *request, number, &window, &count);
         int32_t *tokens = batch->inputs.data ? (int32_t *)batch->inputs.data + i * ROWS * context : NULL;
-        int32_t *targets = batch->targets.data ? (int32_t *)batch->targets.data + i * context : NULL;
-        if (status == GP_OK) write_sample(masked, &draws, window.inputs.data, count, tokens, targets);
+        int32_t *targets = batch->targets.data ? (int32_t *)batch->targets.data + i * asked : NULL;
+        status = read_sample(masked, request, request->first + i, &window, row, tokens, targets);
     }
+    gp_free(row);
     gp_batch_destroy(&window);
     return status;
 }
@@ -144,41 +210,72 @@ gp_special_tokens gp_tokenizer_special(const gp_tokenizer *tokenizer) {
     return (gp_special_tokens){vocabulary, vocabulary + 1, vocabulary + 2, vocabulary + 3};
 }
 
-static gp_status build(masked_dataset *masked, gp_text_options *options, double share) {
+/* Of windows without a tokenizer: behind their vocabulary. */
+static gp_special_tokens special_of(const gp_dataset *windows) {
+    const gp_tokenizer *tokenizer = gp_dataset_tokenizer(windows);
+    int32_t vocabulary = gp_dataset_vocabulary(windows);
+    if (tokenizer) return gp_tokenizer_special(tokenizer);
+    return (gp_special_tokens){vocabulary, vocabulary + 1, vocabulary + 2, vocabulary + 3};
+}
+
+static gp_status build(masked_dataset *masked, const gp_masked_options *options) {
+    double share = options->share == 0 ? 0.15 : options->share;
+    gp_type window = gp_dataset_input_type(masked->text);
     if (!(share > 0 && share <= 1))
         return gp_error(GP_INVALID, "the share of masked tokens is %g: above 0 and at most 1 is accepted", share);
-    if (options->context < 1 + AROUND)
-        return gp_error(GP_INVALID,
-                        "the context is %" PRId64 ": at least %d tokens are needed, [CLS] and [SEP] among them",
-                        options->context, 1 + AROUND);
-    masked->context = options->context;
-    options->context -= AROUND;
-    GP_TRY(gp_dataset_create_text(&masked->text, options));
+    if (window.dtype != GP_I32 || window.shape.rank != 1 || gp_dataset_vocabulary(masked->text) < 1)
+        return gp_error(GP_INVALID, "windows of tokens are needed: a dataset of text or of token files");
+    if (options->pairs && window.shape.dims[0] < 4)
+        return gp_error(GP_INVALID, "the context is %" PRId64 ": two parts need 7 tokens at least",
+                        window.shape.dims[0] + AROUND + 1);
+    masked->pairs = options->pairs;
+    masked->context = window.shape.dims[0] + AROUND + masked->pairs;
+    masked->special = special_of(masked->text);
     const gp_tokenizer *tokenizer = gp_dataset_tokenizer(masked->text);
-    masked->special = gp_tokenizer_special(tokenizer);
-    masked->drawn = gp_tokenizer_vocabulary(tokenizer);
+    masked->drawn = tokenizer ? gp_tokenizer_vocabulary(tokenizer) : gp_dataset_vocabulary(masked->text);
     masked->threshold = gp_random_threshold(share);
     masked->use = gp_hash_text("gpipe masked tokens");
     masked->dataset.input_type = (gp_type){GP_I32, {2, {ROWS, masked->context}}};
-    masked->dataset.target_type = (gp_type){GP_I32, {1, {masked->context}}};
+    masked->dataset.target_type = (gp_type){GP_I32, {1, {masked->context + masked->pairs}}};
     masked->dataset.tokenizer = tokenizer;
     masked->dataset.vocabulary = masked->special.vocabulary;
     return GP_OK;
 }
 
-gp_status gp_dataset_create_masked(gp_dataset **dataset, const gp_text_options *options, double share) {
-    gp_text_options known;
+gp_status gp_dataset_create_masked_windows(gp_dataset **dataset, gp_dataset *windows,
+                                           const gp_masked_options *options) {
+    gp_masked_options known;
     *dataset = NULL;
-    if (!options) return gp_error(GP_INVALID, "a dataset of masked text needs options: at least a text and a context");
-    GP_TRY(gp_options_read(&known, sizeof known, options, "gp_text_options"));
-    masked_dataset *masked = gp_allocate(sizeof *masked);
-    if (!masked) return GP_OUT_OF_MEMORY;
+    gp_status status = gp_options_read(&known, sizeof known, options, "gp_masked_options");
+    masked_dataset *masked = status == GP_OK ? gp_allocate(sizeof *masked) : NULL;
+    if (!masked) {
+        gp_dataset_destroy(windows);
+        return status == GP_OK ? GP_OUT_OF_MEMORY : status;
+    }
     masked->dataset.table = &masked_class;
-    gp_status status = build(masked, &known, share);
+    masked->text = windows;
+    status = build(masked, &known);
     if (status != GP_OK) {
         gp_dataset_destroy(&masked->dataset);
         return status;
     }
     *dataset = &masked->dataset;
     return GP_OK;
+}
+
+gp_status gp_dataset_create_masked(gp_dataset **dataset, const gp_text_options *options, double share) {
+    gp_text_options known;
+    gp_dataset *windows = NULL;
+    *dataset = NULL;
+    if (!options) return gp_error(GP_INVALID, "a dataset of masked text needs options: at least a text and a context");
+    GP_TRY(gp_options_read(&known, sizeof known, options, "gp_text_options"));
+    if (!(share > 0 && share <= 1))
+        return gp_error(GP_INVALID, "the share of masked tokens is %g: above 0 and at most 1 is accepted", share);
+    if (known.context < 1 + AROUND)
+        return gp_error(GP_INVALID,
+                        "the context is %" PRId64 ": at least %d tokens are needed, [CLS] and [SEP] among them",
+                        known.context, 1 + AROUND);
+    known.context -= AROUND;
+    GP_TRY(gp_dataset_create_text(&windows, &known));
+    return gp_dataset_create_masked_windows(dataset, windows, &(gp_masked_options){.share = share});
 }

@@ -147,7 +147,7 @@ static gp_status read_head(const json_t *config, gp_bert_head *head) {
         const char *architecture;
         gp_bert_head head;
     } heads[] = {{"BertForMaskedLM", GP_BERT_MASKED},
-                 {"BertForPreTraining", GP_BERT_MASKED},
+                 {"BertForPreTraining", GP_BERT_PRETRAINING},
                  {"BertForSequenceClassification", GP_BERT_CLASSIFY},
                  {"BertForNextSentencePrediction", GP_BERT_NEXT_SENTENCE},
                  {"BertModel", GP_BERT_HIDDEN}};
@@ -196,7 +196,7 @@ static gp_status read_bert(const json_t *config, gp_bert_options *options, const
     if (!wanted->choose_head) GP_TRY(read_head(config, &options->head));
     if (options->head == GP_BERT_CLASSIFY) GP_TRY(read_classes(config, &options->classes));
     if (options->head == GP_BERT_CLASSIFY && wanted->classes > 0) options->classes = wanted->classes;
-    options->untied = !tied && options->head == GP_BERT_MASKED;
+    options->untied = !tied && (options->head == GP_BERT_MASKED || options->head == GP_BERT_PRETRAINING);
     return GP_OK;
 }
 

@@ -22,6 +22,8 @@ static const char *architecture(gp_bert_head head) {
     switch (head) {
     case GP_BERT_MASKED:
         return "BertForMaskedLM";
+    case GP_BERT_PRETRAINING:
+        return "BertForPreTraining";
     case GP_BERT_CLASSIFY:
         return "BertForSequenceClassification";
     case GP_BERT_NEXT_SENTENCE:

@@ -54,6 +54,16 @@ static const gp_naming_row masked_rows[] = {
     {"+4.bias", "=cls.predictions.bias", GP_PLAIN, "=cls.predictions.decoder.bias"},
 };
 
+/* Behind the blocks: the next sentence, then the masked head. */
+static const gp_naming_row pretraining_rows[] = {
+    PAIR("+1.pooler.", "pooler.dense.", GP_PLAIN),
+    PAIR("+1.classifier.", "=cls.seq_relationship.", GP_PLAIN),
+    PAIR("+2.", "=cls.predictions.transform.dense.", GP_PLAIN),
+    NORM("+4.", "=cls.predictions.transform.LayerNorm."),
+    {"+5.weight", "=cls.predictions.decoder.weight", GP_PLAIN, NULL},
+    {"+5.bias", "=cls.predictions.bias", GP_PLAIN, "=cls.predictions.decoder.bias"},
+};
+
 static const gp_naming_row pooler_rows[] = {PAIR("+1.", "pooler.dense.", GP_PLAIN)};
 static const gp_naming_row classifier_rows[] = {PAIR("+3.", "=classifier.", GP_PLAIN)};
 static const gp_naming_row next_sentence_rows[] = {PAIR("+2.", "=cls.seq_relationship.", GP_PLAIN)};
@@ -165,6 +175,8 @@ gp_naming gp_naming_bert(const gp_bert_options *options) {
     add_table(&naming, 0, bert_rows, COUNT(bert_rows));
     if (options->head == GP_BERT_MASKED) {
         add_table(&naming, 1, masked_rows, COUNT(masked_rows));
+    } else if (options->head == GP_BERT_PRETRAINING) {
+        add_table(&naming, 1, pretraining_rows, COUNT(pretraining_rows));
     } else if (options->head != GP_BERT_HIDDEN) {
         add_table(&naming, 1, pooler_rows, COUNT(pooler_rows));
     }

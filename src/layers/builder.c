@@ -134,17 +134,25 @@ void gp_builder_begin(gp_builder *builder, const gp_layer *layer, int32_t index)
     gp_graph_begin_layer(builder->graph, index);
 }
 
+/* As the output, or classes of the whole sample beside an output of rows. */
+static gp_status check_auxiliary(const gp_builder *builder, gp_type output) {
+    gp_type type = gp_value_type(builder->auxiliary);
+    char text[128], other[128];
+    bool aside = type.shape.rank == 2 && output.shape.rank == 3 && type.shape.dims[0] == builder->batch &&
+                 gp_dtype_is_float(type.dtype);
+    if (aside || gp_type_equal(type, output)) return GP_OK;
+    return gp_error(GP_INVALID, "its auxiliary output is %s, but its output is %s",
+                    gp_type_format(type, other, sizeof other), gp_type_format(output, text, sizeof text));
+}
+
 static gp_status check_output(const gp_builder *builder, gp_value output) {
     GP_TRY(gp_graph_status(builder->graph));
     if (!gp_value_valid(output)) return gp_error(GP_INVALID, "its forward returned no value");
     if (output.graph != builder->graph) return gp_error(GP_INVALID, "its forward returned a value of another graph");
     if (builder->depth != 0) return gp_error(GP_INVALID, "its forward left %d scopes open", builder->depth);
     gp_type type = gp_value_type(output);
-    char text[128], other[128];
-    if (gp_value_valid(builder->auxiliary) && !gp_type_equal(gp_value_type(builder->auxiliary), type))
-        return gp_error(GP_INVALID, "its auxiliary output is %s, but its output is %s",
-                        gp_type_format(gp_value_type(builder->auxiliary), other, sizeof other),
-                        gp_type_format(type, text, sizeof text));
+    char text[128];
+    if (gp_value_valid(builder->auxiliary)) GP_TRY(check_auxiliary(builder, type));
     if (type.shape.rank < 1 || type.shape.dims[0] != builder->batch)
         return gp_error(GP_INVALID, "it returns %s for %" PRId64 " samples, but dimension 0 must stay the batch",
                         gp_type_format(type, text, sizeof text), builder->batch);

@@ -245,6 +245,7 @@ static gp_status walk_layer(gp_walk *walk, gp_builder *builder, int32_t index) {
     GP_TRY(gp_builder_run(builder, input, &output));
     GP_TRY(gp_error_within(add_skips(walk, builder), "layer %" PRId32 " (%s)", index, layer->class->kind));
     walk->chain = gp_value_type(output);
+    model->aside = gp_value_valid(builder->auxiliary) && !gp_type_equal(gp_value_type(builder->auxiliary), walk->chain);
     return GP_OK;
 }
 

@@ -15,6 +15,7 @@ gp_type gp_model_target_type(const gp_model *model) {
         if (type.shape.rank > 0) type.shape.rank--;
         type.dtype = GP_I32;
         if (model->loss.mixed) type.shape.dims[type.shape.rank++] = LABELS;
+        if (model->aside) type.shape.dims[0]++;
     }
     return type;
 }
@@ -30,7 +31,17 @@ gp_status gp_model_check_loss(const gp_model *model) {
     if (model->loss.mixed && (model->loss.kind != GP_LOSS_CROSS_ENTROPY || model->output.shape.rank >= GP_MAX_RANK - 1))
         return gp_error(GP_INVALID, "mixed labels are for cross_entropy of outputs with at most %d dimensions a sample",
                         GP_MAX_RANK - 2);
+    if (model->aside && (model->loss.kind != GP_LOSS_CROSS_ENTROPY || model->loss.mixed))
+        return gp_error(GP_INVALID, "an auxiliary output with targets of its own is for cross_entropy of plain labels");
     return GP_OK;
+}
+
+/* The targets of the rows, or those of the auxiliary output, which stand behind them. */
+static gp_value take_targets(const gp_model *model, gp_value targets, bool auxiliary) {
+    int64_t rows = model->output.shape.dims[0];
+    if (!model->aside || !gp_value_valid(targets)) return targets;
+    if (!auxiliary) return gp_slice(targets, 1, 0, rows);
+    return gp_reshape(gp_slice(targets, 1, rows, rows + 1), gp_shape_of(1, gp_value_type(targets).shape.dims));
 }
 
 /* The first or second of the labels of all samples, or of their weights. */
@@ -52,10 +63,11 @@ static gp_value mixed_loss(const gp_model *model, const gp_built *built, gp_valu
 }
 
 /* The loss of one value: the model's output or an auxiliary one. */
-static gp_value loss_of(const gp_model *model, const gp_built *built, gp_value output) {
+static gp_value loss_of(const gp_model *model, const gp_built *built, gp_value output, bool auxiliary) {
     if (model->loss.mixed) return mixed_loss(model, built, output);
     if (model->loss.kind == GP_LOSS_CROSS_ENTROPY)
-        return gp_cross_entropy(output, built->targets, built->weights, &model->loss.cross_entropy);
+        return gp_cross_entropy(output, take_targets(model, built->targets, auxiliary), built->weights,
+                                &model->loss.cross_entropy);
     if (gp_value_type(output).dtype != GP_F32) output = gp_cast(output, GP_F32);
     return gp_squared_error(output, built->targets);
 }
@@ -67,10 +79,12 @@ gp_status gp_model_build_loss(const gp_model *model, const gp_build_options *opt
     built->targets = gp_graph_input(graph, target);
     if (options->loss_weights && model->loss.kind != GP_LOSS_CROSS_ENTROPY)
         return gp_error(GP_INVALID, "loss squared_error takes no weights");
+    if (options->loss_weights && model->aside)
+        return gp_error(GP_INVALID, "an auxiliary output with targets of its own takes no weights");
     if (options->loss_weights) built->weights = gp_graph_input(graph, (gp_type){GP_F32, target.shape});
-    built->loss = loss_of(model, built, built->output);
+    built->loss = loss_of(model, built, built->output, false);
     if (options->training && gp_value_valid(built->auxiliary)) {
-        gp_value auxiliary = loss_of(model, built, built->auxiliary);
+        gp_value auxiliary = loss_of(model, built, built->auxiliary, true);
         built->loss = gp_add(built->loss, gp_scale(auxiliary, built->auxiliary_weight));
     }
     return gp_error_within(gp_graph_status(graph), "loss");
@@ -85,6 +99,7 @@ double gp_model_loss_weight(const gp_model *model, const gp_tensor *targets, con
     const float *weight = weights && weights->data ? (const float *)weights->data + first * rows : NULL;
     double sum = 0;
     for (int64_t i = 0; i < count * rows; i++) {
+        if (model->aside && i % rows == rows - 1) continue; /* the auxiliary output's */
         if (!options->has_ignored || target[i] != options->ignored) sum += weight ? (double)weight[i] : 1.0;
     }
     return sum;

@@ -76,6 +76,7 @@ struct gp_model {
     gp_layer_range *ranges;
 
     gp_type output;   /* of one sample, f32 activations */
+    bool aside;       /* the auxiliary output has targets of its own, one a sample, behind the others */
     char *bf16_error; /* why the model cannot be built with bf16 activations; NULL: it can */
 };
 

@@ -64,7 +64,7 @@ YAML
 
 @test "what does not fit together" {
     make_bert
-    refused 2 "data.masked is 0, but bert with head masked learns from nothing else" train bert.yaml --set data.masked=0
+    refused 2 "data.masked is 0, but bert with head masked or pretraining learns from nothing else" train bert.yaml --set data.masked=0
     refused 2 "data.masked is \"2\"; accepted: a number from 0 to 1" train bert.yaml --set data.masked=2
     refused 2 "data.masked is for models that see every token; this is gpt2" train run.yaml --set data.masked=0.1
     refused 2 "data.text is for model.head: masked" train bert.yaml --set model.head=hidden
@@ -73,6 +73,59 @@ YAML
     refused 2 "model.context is \"2\"; accepted: an integer from 3" train bert.yaml --set model.context=2
     gpipe train bert.yaml
     refused 2 "does not generate text" sample bert
+}
+
+@test "both heads are trained together, on any cut, and go on" {
+    make_bert
+    gpipe train bert.yaml --set model.head=pretraining --set train.steps=6 --out both
+    ended 0
+    gpipe train bert.yaml --set model.head=pretraining --set train.steps=6 --set pipeline.partitions=4 --set pipeline.schedule=1f1b --out cut
+    ended 0
+    gpipe inspect --diff both cut
+    ended 0
+    gpipe train bert.yaml --set model.head=pretraining --set train.steps=3 --out halves
+    gpipe train --resume halves --set train.steps=6 --set pipeline.partitions=3
+    ended 0
+    gpipe inspect --diff both halves
+    ended 0
+    gpipe train bert.yaml --set model.head=pretraining --set train.steps=1 --out one
+    gpipe inspect --diff both one --json
+    grep -A1 '"layers.3.classifier.weight"' <<<"$stdout" >/dev/null || fail "no head for sentences"
+    gpipe eval both
+    ended 0
+    gpipe export both --out hf
+    ended 0
+    grep -q '"BertForPreTraining"' hf/config.json
+    gpipe inspect hf
+    says "cls.seq_relationship.weight"
+    gpipe import hf --out back
+    ended 0
+    silent_about "does not use"
+    gpipe inspect --diff both back
+    ended 0
+    refused 2 "model.context is 6; at least 7 is needed" train bert.yaml --set model.head=pretraining --set model.context=6 --out x
+    gpipe plan bert.yaml --set model.head=pretraining --set data.text= --set data.random=true --set model.vocabulary=30
+    ended 0
+    gpipe train bert.yaml --set model.head=pretraining --set data.text= --set data.random=true --set model.vocabulary=30 --set train.steps=1 --out random
+    ended 0
+}
+
+@test "token files are hidden too, with a tokenizer and without" {
+    make_bert
+    printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nnumber\nsat\nthere\n.\n' >vocab.txt
+    for i in $(seq 0 9); do printf '%s\n##%s\n' "$i" "$i"; done >>vocab.txt
+    gpipe tokenize corpus.txt --tokenizer vocab.txt --out tokens
+    ended 0
+    gpipe train bert.yaml --set data.text= --set 'data.tokens=tokens*.bin' --set data.tokenizer=vocab.txt --out out
+    ended 0
+    says "vocabulary 31"
+    gpipe eval out
+    ended 0
+    gpipe train bert.yaml --set data.text= --set 'data.tokens=tokens*.bin' --set data.tokenizer= --set model.head=pretraining --out plain
+    ended 0
+    says "vocabulary 34"
+    gpipe train --resume plain --set train.steps=5
+    ended 0
 }
 
 # 40 texts of two classes that their first letter tells, a column each.

@@ -171,10 +171,118 @@ static void test_errors(void **state) {
 
 #define TEST_IN(function) cmocka_unit_test_setup_teardown(function, temporary_create, temporary_destroy)
 
+/* ---- two parts ---- */
+
+enum { PAIRED = 64, LETTERS_APART = 20, LONG = 4000 };
+
+/* Token files would do as well; here a text that counts: place i has letter i % 20 of the alphabet, in rows that show
+ * where a window comes from. */
+static gp_dataset *create_pairs(temporary *t, gp_sampling sampling) {
+    static char text[LONG + 1];
+    for (int i = 0; i < LONG; i++)
+        text[i] = (char)('a' + i % LETTERS_APART);
+    gp_text_options options = {.text = temporary_write_text(t, "pairs.txt", text),
+                               .validation = 0.25,
+                               .context = PAIRED - 3,
+                               .batch = 8,
+                               .sampling = sampling};
+    gp_dataset *windows = NULL, *dataset = NULL;
+    assert_int_equal(gp_dataset_create_text(&windows, &options), GP_OK);
+    if (gp_dataset_create_masked_windows(&dataset, windows, &(gp_masked_options){.pairs = true}) != GP_OK)
+        fail_msg("%s", gp_error_message());
+    return dataset;
+}
+
+/* The token that was at a place before it was hidden. */
+static int32_t token_at(const int32_t *tokens, const int32_t *targets, int place) {
+    return targets[place] == GP_IGNORED_TARGET ? tokens[place] : targets[place];
+}
+
+/* Checks the form of a sample and returns its answer. */
+static int32_t check_pair(const int32_t *tokens, const int32_t *targets, gp_special_tokens special) {
+    const int32_t *types = tokens + PAIRED, *mask = tokens + 2 * PAIRED;
+    int first = 1, end = PAIRED;
+    while (end > 0 && !mask[end - 1])
+        end--;
+    while (tokens[first] != special.end)
+        first++;
+    assert_int_equal(tokens[0], special.begin);
+    assert_int_equal(tokens[end - 1], special.end);
+    assert_int_equal(targets[first], GP_IGNORED_TARGET);
+    for (int i = 0; i < PAIRED; i++)
+        assert_int_equal(types[i], i > first && i < end);
+    for (int i = 2; i < end - 1; i++) { /* both parts run on in themselves */
+        if (i == first || i == first + 1) continue;
+        assert_int_equal(token_at(tokens, targets, i), (token_at(tokens, targets, i - 1) + 1) % LETTERS_APART);
+    }
+    bool follows = token_at(tokens, targets, first + 1) == (token_at(tokens, targets, first - 1) + 1) % LETTERS_APART;
+    int32_t answer = targets[PAIRED];
+    assert_in_range(answer, 0, 1);
+    if (answer == 0) assert_true(follows);
+    assert_in_range(first - 1, (PAIRED - 3) / 4, 3 * (PAIRED - 3) / 4 + 1);
+    return answer + 2 * (answer == 1 && follows); /* by chance */
+}
+
+static void test_pairs(void **state) {
+    static const gp_sampling samplings[] = {GP_SAMPLING_RANDOM, GP_SAMPLING_SEQUENTIAL};
+    enum { SAMPLES = 400 };
+    char text[64];
+    for (int k = 0; k < 2; k++) {
+        gp_dataset *dataset = create_pairs(*state, samplings[k]);
+        gp_special_tokens special = gp_tokenizer_special(gp_dataset_tokenizer(dataset));
+        assert_string_equal(gp_type_format(gp_dataset_input_type(dataset), text, sizeof text), "i32[3,64]");
+        assert_string_equal(gp_type_format(gp_dataset_target_type(dataset), text, sizeof text), "i32[65]");
+        int others = 0, chance = 0;
+        gp_batch batch, again;
+        assert_int_equal(gp_batch_create(&batch, dataset, 8), GP_OK);
+        assert_int_equal(gp_batch_create(&again, dataset, 3), GP_OK);
+        for (int step = 0; step < SAMPLES / 8; step++) {
+            assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, step, 0, 8, &batch), GP_OK);
+            assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 1, step, 4, 3, &again), GP_OK);
+            assert_memory_equal(again.inputs.data, (int32_t *)batch.inputs.data + 4 * 3 * PAIRED, 9 * PAIRED * 4);
+            assert_memory_equal(again.targets.data, (int32_t *)batch.targets.data + 4 * (PAIRED + 1),
+                                3 * (PAIRED + 1) * 4);
+            for (int s = 0; s < 8; s++) {
+                int32_t found = check_pair((int32_t *)batch.inputs.data + s * 3 * PAIRED,
+                                           (int32_t *)batch.targets.data + s * (PAIRED + 1), special);
+                others += found != 0;
+                chance += found > 1;
+            }
+        }
+        assert_in_range(others, SAMPLES / 2 - 50, SAMPLES / 2 + 50); /* five deviations */
+        assert_true(chance < others / 3);                            /* one in twenty */
+        gp_batch_destroy(&batch);
+        gp_batch_destroy(&again);
+        gp_dataset_destroy(dataset);
+    }
+}
+
+/* Evaluation goes through all windows; the last one is short, perhaps too short for two parts. */
+static void test_pairs_of_the_validation(void **state) {
+    gp_dataset *dataset = create_pairs(*state, GP_SAMPLING_RANDOM);
+    gp_special_tokens special = gp_tokenizer_special(gp_dataset_tokenizer(dataset));
+    int64_t windows = gp_dataset_windows(dataset, GP_SPLIT_VALIDATION);
+    gp_batch batch;
+    int seen[2] = {0};
+    assert_int_equal(gp_batch_create(&batch, dataset, windows), GP_OK);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_VALIDATION, 0, windows, &batch), GP_OK);
+    for (int64_t w = 0; w + 1 < windows; w++)
+        seen[check_pair((int32_t *)batch.inputs.data + w * 3 * PAIRED, (int32_t *)batch.targets.data + w * (PAIRED + 1),
+                        special) != 0]++;
+    assert_true(seen[0] > 0 && seen[1] > 0);
+    gp_batch_destroy(&batch);
+    gp_dataset_destroy(dataset);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST_IN(test_a_sample), TEST_IN(test_the_text_is_below), TEST_IN(test_pure), TEST_IN(test_windows),
+        TEST_IN(test_a_sample),
+        TEST_IN(test_the_text_is_below),
+        TEST_IN(test_pure),
+        TEST_IN(test_windows),
         TEST_IN(test_errors),
+        TEST_IN(test_pairs),
+        TEST_IN(test_pairs_of_the_validation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,7 @@ static void out_and_in(temporary *t, const gp_foreign_options *options) {
 static void test_masked(void **state) {
     temporary *t = *state;
     for (int i = 0; i < 2; i++) {
-        write_folder(t, i ? "BertForPreTraining" : "BertForMaskedLM", "", i ? CLASSIFIER : NEXT, "bert.");
+        write_folder(t, "BertForMaskedLM", "", i ? CLASSIFIER : NEXT, "bert.");
         gp_shards *file = foreign_import(t, t->folder, "own.safetensors", NULL);
         check_encoder(file);
         assert_parameter(file, "layers.3.weight", "cls.predictions.transform.dense.weight", 4, 4, false);
@@ -131,6 +131,28 @@ static void test_masked(void **state) {
         gp_foreign_close(foreign);
         out_and_in(t, NULL);
     }
+}
+
+static void test_pretraining(void **state) {
+    temporary *t = *state;
+    write_folder(t, "BertForPreTraining", "", CLASSIFIER, "bert.");
+    gp_shards *file = foreign_import(t, t->folder, "own.safetensors", NULL);
+    check_encoder(file);
+    assert_parameter(file, "layers.3.pooler.weight", "pooler.dense.weight", 4, 4, false);
+    assert_parameter(file, "layers.3.classifier.weight", "cls.seq_relationship.weight", 2, 4, false);
+    assert_parameter(file, "layers.3.classifier.bias", "cls.seq_relationship.bias", 2, 1, false);
+    assert_parameter(file, "layers.4.weight", "cls.predictions.transform.dense.weight", 4, 4, false);
+    assert_parameter(file, "layers.6.bias", "cls.predictions.transform.LayerNorm.bias", 4, 1, false);
+    assert_parameter(file, "layers.7.bias", "cls.predictions.bias", 7, 1, false);
+    gp_shards_close(file);
+    gp_foreign *foreign = foreign_open(t->folder, NULL);
+    assert_int_equal(gp_foreign_unused_count(foreign), 0);
+    gp_foreign_close(foreign);
+    out_and_in(t, NULL);
+    gp_foreign_options masked = {.choose_head = true, .head = GP_BERT_MASKED};
+    foreign = foreign_open(t->folder, &masked);
+    assert_int_equal(gp_foreign_unused_count(foreign), 4); /* the pooler, and the other head */
+    gp_foreign_close(foreign);
 }
 
 static void test_classify(void **state) {
@@ -244,7 +266,7 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_masked),    TEST(test_classify),           TEST(test_encoders),
+        TEST(test_masked),    TEST(test_pretraining),        TEST(test_classify), TEST(test_encoders),
         TEST(test_old_names), TEST(test_a_head_of_ones_own), TEST(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,7 +136,7 @@ def check_bert(checks):
     inputs["attention_mask"][1, 30:] = 0
     inputs["attention_mask"][2, 3:] = 0
     inputs["attention_mask"][3, 7:9] = 0
-    for name in ("BertForMaskedLM", "BertForSequenceClassification", "BertForNextSentencePrediction", "BertModel"):
+    for name in ("BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification", "BertForNextSentencePrediction", "BertModel"):
         model = randomise(getattr(transformers, name)(config))
         folder = checks.path("bert")
         model.save_pretrained(folder, safe_serialization=True)

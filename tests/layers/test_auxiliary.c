@@ -88,6 +88,75 @@ static void test_loss(void **state) {
     assert_true(fabs(run_once(false, GP_LOSS_CROSS_ENTROPY, gradient) - cross_entropy(1.5)) < 1e-12);
 }
 
+/* ---- with targets of its own ---- */
+
+/* x is [batch, 4]: the output is two rows of two classes, the auxiliary output x itself. */
+static gp_value rows_forward(const void *self, gp_builder *builder, gp_value input) {
+    (void)self;
+    gp_shape shape = gp_value_type(input).shape;
+    gp_builder_auxiliary(builder, input, 0.25);
+    return gp_reshape(input, gp_shape_of(3, (int64_t[]){shape.dims[0], 2, 2}));
+}
+
+static const gp_layer_class rows_class = {.size = sizeof(gp_layer_class), .kind = "rows", .forward = rows_forward};
+
+static gp_model *model_of_rows(gp_loss_kind loss) {
+    gp_model *model = model_of(type_of(GP_F32, 1, (int64_t[]){2}));
+    gp_layer *rows = NULL;
+    assert_ok(gp_layer_create(&rows, &rows_class, NULL));
+    add_linear(model, 4);
+    assert_ok(gp_model_add(model, rows));
+    assert_ok(gp_model_set_loss(model, &(gp_loss){.kind = loss}));
+    return model;
+}
+
+static double run_rows(bool training, double bias_gradient[4]) {
+    gp_model *model = model_of_rows(GP_LOSS_CROSS_ENTROPY);
+    gp_device *device = NULL;
+    gp_built built;
+    assert_ok(gp_device_create_reference(&device, NULL));
+    assert_ok(gp_model_finish(model));
+    assert_type(gp_model_target_type(model), "i32[3]");
+    assert_ok(gp_model_build(
+        model, &(gp_build_options){.last_layer = 1, .batch = 1, .training = training, .gradients = true, .loss = true},
+        &built));
+    graph_run run = start_run(built.graph, device);
+    static const double bias[] = {0.5, -0.25, 1, 0};
+    static const int32_t targets[] = {1, 0, 3};
+    memcpy(data_of(&run, built.uses[1].value), bias, sizeof bias);
+    memcpy(data_of(&run, built.targets), targets, sizeof targets);
+    *data_of(&run, built.loss_gradient) = 1;
+    run_nodes(&run, false);
+    run_nodes(&run, true);
+    double result = *data_of(&run, built.loss);
+    memcpy(bias_gradient, data_of(&run, built.uses[1].gradient), 4 * sizeof(double));
+    end_run(&run);
+    gp_built_destroy(&built);
+    gp_model_destroy(model);
+    gp_device_destroy(device);
+    return result;
+}
+
+static void test_targets_of_its_own(void **state) {
+    (void)state;
+    double gradient[4];
+    double rows = log(exp(0.5) + exp(-0.25)) + 0.25 + log(exp(1) + 1) - 1;
+    double all = exp(0.5) + exp(-0.25) + exp(1) + 1, own = log(all);
+    assert_true(fabs(run_rows(false, gradient) - rows) < 1e-12);
+    assert_true(fabs(gradient[3] - 1 / (exp(1) + 1)) < 1e-12);
+    assert_true(fabs(run_rows(true, gradient) - rows - 0.25 * own) < 1e-12);
+    assert_true(fabs(gradient[3] - 1 / (exp(1) + 1) - 0.25 * (1 / all - 1)) < 1e-12);
+    gp_model *model = model_of_rows(GP_LOSS_CROSS_ENTROPY);
+    assert_ok(gp_model_finish(model));
+    int32_t targets[] = {1, 0, 2, 0, 1, 3};
+    gp_tensor tensor = {.type = type_of(GP_I32, 2, (int64_t[]){2, 3}), .data = targets};
+    assert_true(gp_model_loss_weight(model, &tensor, NULL, 0, 2) == 4); /* its own do not count */
+    gp_model_destroy(model);
+    model = model_of_rows(GP_LOSS_SQUARED_ERROR);
+    assert_message(gp_model_finish(model), GP_INVALID, "an auxiliary output with targets of its own is for");
+    gp_model_destroy(model);
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -109,6 +178,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_targets_of_its_own),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

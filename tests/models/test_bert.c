@@ -22,6 +22,7 @@ static void test_counts(void **state) {
     assert_count(&(gp_bert_options){.head = GP_BERT_CLASSIFY, .classes = 2}, 109483778);
     assert_count(&(gp_bert_options){.head = GP_BERT_NEXT_SENTENCE}, 109483778);
     assert_count(&(gp_bert_options){.head = GP_BERT_HIDDEN}, 109482240 - 768 * 769);
+    assert_count(&(gp_bert_options){.head = GP_BERT_PRETRAINING}, 110106428); /* as transformers' BertForPreTraining */
     assert_count(&(gp_bert_options){.untied = true}, 109514298 + 30522 * 768);
     gp_bert_options large = {.layers = 24, .heads = 16, .width = 1024, .head = GP_BERT_POOLED};
     assert_count(&large, 335141888);
@@ -82,8 +83,17 @@ static void test_heads(void **state) {
     assert_type(gp_model_output_type(model), "f32[3]");
     assert_type(gp_model_target_type(model), "i32[]");
     gp_model_destroy(model);
-    options.head = GP_BERT_HIDDEN;
+    options.head = GP_BERT_PRETRAINING;
     options.classes = 0;
+    model = bert(&options);
+    const char *both[] = {"layers.2.pooler.weight",   "layers.2.pooler.bias", "layers.2.classifier.weight",
+                          "layers.2.classifier.bias", "layers.3.weight",      "layers.3.bias",
+                          "layers.5.weight",          "layers.5.bias",        "layers.6.bias"};
+    assert_names(model, 17, both, 9);
+    assert_type(gp_model_output_type(model), "f32[4,11]");
+    assert_type(gp_model_target_type(model), "i32[5]");
+    gp_model_destroy(model);
+    options.head = GP_BERT_HIDDEN;
     model = bert(&options);
     assert_type(gp_model_output_type(model), "f32[4,8]");
     gp_model_destroy(model);
@@ -102,6 +112,7 @@ static void test_errors(void **state) {
                  {{.head = GP_BERT_CLASSIFY}, "classes is 0, but head classify needs 2 or more"},
                  {{.classes = 2}, "head masked has no classes"},
                  {{.head = (gp_bert_head)9}, "no head number 9"},
+                 {{.next_sentence = -1}, "the weight of the next sentence is -1"},
                  {{.activation = "gelo"}, "nearest accepted one is \"gelu\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_message(gp_model_create_bert(&model, &cases[i].options), GP_INVALID, cases[i].part);
