@@ -58,6 +58,17 @@ static gp_status find_by_name(cli_resume *resume, const char *folder) {
     return status;
 }
 
+/* Beginning again would remove what is there: what cannot be used now (damaged, unreadable, of a newer gpipe, weights
+ * that were imported) may be worth something all the same. */
+static gp_status check_beginning(const cli_resume *resume, bool force) {
+    int64_t step = gp_checkpoint_before(resume->run, INT64_MAX);
+    if (resume->found || step < 0 || force) return GP_OK;
+    return gp_error(GP_INVALID,
+                    "%s/checkpoints has step-%lld, but none that training can go on from: --force begins again and "
+                    "removes it; --out takes another run directory",
+                    resume->run, (long long)step);
+}
+
 /* The newest of the output directory, or the beginning: what a job that is started again and again wants. */
 static gp_status find_auto(cli_resume *resume, const cli_arguments *arguments) {
     cli_config config;
@@ -71,7 +82,8 @@ static gp_status find_auto(cli_resume *resume, const cli_arguments *arguments) {
     gp_status status = cli_config_load(&config, arguments->words[0], &options);
     if (status == GP_OK) status = join(resume->run, config.settings.train.out, "");
     cli_config_free(&config);
-    return status == GP_OK ? find_newest(resume) : status;
+    if (status == GP_OK) status = find_newest(resume);
+    return status == GP_OK ? check_beginning(resume, cli_given_flag(arguments, "force")) : status;
 }
 
 static gp_status find(cli_resume *resume, const cli_arguments *arguments, const char *from) {

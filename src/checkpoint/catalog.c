@@ -18,9 +18,11 @@
 
 /* ---- names ---- */
 
+/* As gpipe writes them: "step-007" is none. */
 static bool step_of(const char *name, int64_t *step) {
     char *end;
     if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return false;
+    if (name[5] == '0' && name[6] != '\0') return false;
     errno = 0;
     *step = strtoll(name + 5, &end, 10);
     return *end == '\0' && errno == 0;
@@ -48,17 +50,30 @@ static gp_status add_step(int64_t **steps, size_t *count, size_t *capacity, int6
     return GP_OK;
 }
 
-gp_status gp_catalog_list(const char *checkpoints, int64_t **steps, size_t *count) {
-    DIR *folder = opendir(checkpoints);
+static bool is_folder_in(DIR *list, const char *name) {
+    struct stat information;
+    return fstatat(dirfd(list), name, &information, 0) == 0 && S_ISDIR(information.st_mode);
+}
+
+static gp_status list_steps(DIR *list, int64_t **steps, size_t *count) {
     size_t capacity = 0;
-    gp_status status = GP_OK;
+    for (struct dirent *entry; (entry = readdir(list));) {
+        int64_t step;
+        if (step_of(entry->d_name, &step) && is_folder_in(list, entry->d_name))
+            GP_TRY(add_step(steps, count, &capacity, step));
+    }
+    return GP_OK;
+}
+
+/* A folder that cannot be looked into must not pass for an empty one: a run would begin again over its checkpoints. */
+gp_status gp_catalog_list(const char *checkpoints, int64_t **steps, size_t *count) {
+    DIR *list = opendir(checkpoints);
     *steps = NULL;
     *count = 0;
-    for (struct dirent *entry; status == GP_OK && folder && (entry = readdir(folder));) {
-        int64_t step;
-        if (step_of(entry->d_name, &step)) status = add_step(steps, count, &capacity, step);
-    }
-    if (folder) closedir(folder);
+    if (!list && (errno == ENOENT || errno == ENOTDIR)) return GP_OK;
+    if (!list) return gp_error(GP_IO, "'%s' could not be read: %s", checkpoints, strerror(errno));
+    gp_status status = list_steps(list, steps, count);
+    closedir(list);
     if (*count > 0) qsort(*steps, *count, sizeof **steps, descending);
     if (status != GP_OK) {
         gp_free(*steps);
@@ -88,10 +103,18 @@ static void remove_folder(const char *checkpoints, const char *name) {
     gp_free(path);
 }
 
+/* It loses its name first: a process that is killed meanwhile leaves no half of a folder step-N. What is not gpipe's
+ * keeps the folder, under its name. */
 void gp_catalog_remove(const char *checkpoints, int64_t step) {
-    char name[48];
+    char name[48], aside[48];
     snprintf(name, sizeof name, "step-%" PRId64, step);
-    remove_folder(checkpoints, name);
+    snprintf(aside, sizeof aside, ".step-%" PRId64 ".old", step);
+    char *path = folder_of(checkpoints, step), *other = gp_format_text("%s/%s", checkpoints, aside);
+    bool moved = path && other && rename(path, other) == 0;
+    remove_folder(checkpoints, moved ? aside : name);
+    if (moved) (void)rename(other, path);
+    gp_free(path);
+    gp_free(other);
 }
 
 void gp_catalog_clean(const char *checkpoints) {
@@ -134,8 +157,8 @@ void gp_checkpoint_remove(const char *run, int64_t first) {
     if (gp_catalog_list(checkpoints, &steps, &count) != GP_OK) count = 0;
     for (size_t i = 0; i < count && steps[i] >= first; i++)
         gp_catalog_remove(checkpoints, steps[i]);
-    remove_dangling(checkpoints, "latest");
-    remove_dangling(checkpoints, "best");
+    remove_dangling(checkpoints, GP_CATALOG_LATEST);
+    remove_dangling(checkpoints, GP_CATALOG_BEST);
     if (first <= 0) rmdir(checkpoints);
     gp_free(steps);
     gp_free(checkpoints);
@@ -154,6 +177,25 @@ int64_t gp_checkpoint_before(const char *run, int64_t step) {
 }
 
 /* ---- writing ---- */
+
+gp_status gp_catalog_create(const char *checkpoints) {
+    static const char *const names[] = {GP_CATALOG_LATEST, GP_CATALOG_BEST};
+    GP_TRY(gp_folder_make(checkpoints));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct stat information;
+        char *link = gp_format_text("%s/%s", checkpoints, names[i]);
+        bool taken = link && lstat(link, &information) == 0 && !S_ISLNK(information.st_mode);
+        gp_status status = link ? GP_OK : GP_OUT_OF_MEMORY;
+        if (taken)
+            status = gp_error(GP_INVALID,
+                              "'%s' is no link (perhaps the run was copied without its links), but a run links a "
+                              "checkpoint there: move it away",
+                              link);
+        gp_free(link);
+        GP_TRY(status);
+    }
+    return GP_OK;
+}
 
 static gp_status check_room(const char *checkpoints, uint64_t bytes) {
     char wanted[16], there[16];
@@ -223,6 +265,7 @@ gp_status gp_catalog_link(const char *checkpoints, const char *name, int64_t ste
         unlink(fresh);
         if (symlink(target, fresh) != 0 || rename(fresh, link) != 0)
             status = gp_error(GP_IO, "'%s' could not be linked to %s: %s", link, target, strerror(errno));
+        if (status != GP_OK) unlink(fresh);
     }
     gp_free(link);
     gp_free(fresh);

@@ -26,7 +26,16 @@ gp_status gp_checkpoint_check(const gp_checkpoint *checkpoint, const gp_shards *
 
 /* ---- the folder of checkpoints ---- */
 
-/* Steps of the folders step-N in it, newest first, whatever is in them. Freed with gp_free. */
+/* Links to the newest one and to the best. */
+#define GP_CATALOG_LATEST "latest"
+#define GP_CATALOG_BEST   "best"
+
+/* Makes the folder; one that is there already is fine. Errors: GP_IO; GP_INVALID when something that is no link has the
+ * name of one. */
+gp_status gp_catalog_create(const char *checkpoints);
+
+/* Steps of the folders step-N in it, newest first, whatever is in them; none where there is no such folder. Freed with
+ * gp_free. Errors: GP_IO when it cannot be read. */
 gp_status gp_catalog_list(const char *checkpoints, int64_t **steps, size_t *count);
 /* A folder in which a checkpoint can be written, `.step-N.new`, empty, with room for `bytes`; what others left
  * unfinished goes. `folder` is freed with gp_free. Errors: GP_IO, also when the disk has no room. */

@@ -50,7 +50,7 @@ gp_status gp_saver_create(gp_saver **saver, gp_trainer *trainer, const gp_saver_
     made->options = *options;
     made->best = options->best ? trainer->best_step : -1;
     made->checkpoints = gp_copy_text(options->checkpoints);
-    gp_status status = made->checkpoints ? gp_folder_make(made->checkpoints) : GP_OUT_OF_MEMORY;
+    gp_status status = made->checkpoints ? gp_catalog_create(made->checkpoints) : GP_OUT_OF_MEMORY;
     if (status == GP_OK) made->newest = newest_of(made->checkpoints, trainer->step);
     if (status == GP_OK) status = gp_files_create(&made->files, tensors, count, options->shard_bytes);
     if (status != GP_OK) {
@@ -99,8 +99,8 @@ static gp_status commit(void *user, gp_files_piece *pieces, size_t count) {
     GP_TRY(gp_files_write_indices(&saver->files, saver->folder));
     GP_TRY(gp_state_write(saver->folder, &saver->state, &saver->files, pieces, count));
     GP_TRY(gp_catalog_commit(saver->checkpoints, step, saver->folder));
-    GP_TRY(gp_catalog_link(saver->checkpoints, "latest", step));
-    if (is_best(saver)) GP_TRY(gp_catalog_link(saver->checkpoints, "best", step));
+    GP_TRY(gp_catalog_link(saver->checkpoints, GP_CATALOG_LATEST, step));
+    if (is_best(saver)) GP_TRY(gp_catalog_link(saver->checkpoints, GP_CATALOG_BEST, step));
     if (is_best(saver)) saver->best = step;
     gp_catalog_policy policy = {
         .keep = saver->options.keep, .keep_every = saver->options.keep_every, .latest = step, .best = saver->best};

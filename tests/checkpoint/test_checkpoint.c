@@ -456,6 +456,67 @@ static void test_pruning(void **state) {
     gp_free(checkpoints);
 }
 
+/* What has the name of a checkpoint and is none neither counts among those that are kept nor goes. */
+static void test_what_is_no_checkpoint_does_not_count(void **state) {
+    temporary *t = *state;
+    char *checkpoints = path_in(t->folder, "checkpoints");
+    make_step(checkpoints, 2);
+    make_step(checkpoints, 4);
+    make_step(checkpoints, 6);
+    char *file = path_in(checkpoints, "step-9"), *zeros = path_in(checkpoints, "step-007");
+    char *dangling = path_in(checkpoints, "step-8");
+    temporary_write_text(t, "checkpoints/step-9", "");
+    assert_int_equal(mkdir(zeros, 0777), 0);
+    assert_int_equal(symlink("nowhere", dangling), 0);
+    assert_steps(checkpoints, "6 4 2");
+    gp_catalog_prune(checkpoints, &(gp_catalog_policy){.keep = 2, .latest = 6, .best = -1});
+    assert_steps(checkpoints, "6 4");
+    assert_int_equal(access(file, F_OK), 0);
+    assert_int_equal(access(zeros, F_OK), 0);
+    gp_free(dangling);
+    gp_free(zeros);
+    gp_free(file);
+    remove_all(t, t->folder);
+    gp_free(checkpoints);
+}
+
+/* Removing leaves what others put there, under the name that they put it in. */
+static void test_removing_keeps_what_is_not_ours(void **state) {
+    temporary *t = *state;
+    char *checkpoints = path_in(t->folder, "checkpoints");
+    make_step(checkpoints, 2);
+    make_step(checkpoints, 4);
+    char *notes = path_in(checkpoints, "step-2/notes.txt"), *own = path_in(checkpoints, "step-2/state.json");
+    temporary_write_text(t, "checkpoints/step-2/notes.txt", "mine");
+    gp_checkpoint_remove(t->folder, 0);
+    assert_steps(checkpoints, "2");
+    assert_int_equal(access(notes, F_OK), 0);
+    assert_int_not_equal(access(own, F_OK), 0);
+    gp_free(own);
+    gp_free(notes);
+    remove_all(t, t->folder);
+    gp_free(checkpoints);
+}
+
+static void test_what_is_no_link_is_refused(void **state) {
+    temporary *t = *state;
+    char *checkpoints = path_in(t->folder, "checkpoints"), *latest = path_in(checkpoints, "latest");
+    assert_int_equal(gp_catalog_create(checkpoints), GP_OK);
+    assert_int_equal(gp_catalog_link(checkpoints, GP_CATALOG_LATEST, 3), GP_OK);
+    assert_int_equal(gp_catalog_create(checkpoints), GP_OK);
+    assert_int_equal(unlink(latest), 0);
+    assert_int_equal(mkdir(latest, 0777), 0);
+    assert_int_equal(gp_catalog_create(checkpoints), GP_INVALID);
+    assert_message_has(gp_error_message(), "latest' is no link");
+    assert_int_equal(gp_catalog_link(checkpoints, GP_CATALOG_LATEST, 4), GP_IO);
+    char *fresh = path_in(checkpoints, ".latest.new");
+    assert_int_not_equal(access(fresh, F_OK), 0);
+    gp_free(fresh);
+    gp_free(latest);
+    remove_all(t, t->folder);
+    gp_free(checkpoints);
+}
+
 static void test_newest_whole_one_is_found(void **state) {
     temporary *t = *state;
     char *checkpoints = path_in(t->folder, "checkpoints");
@@ -514,6 +575,9 @@ int main(void) {
         TEST(test_impossible_numbers_are_refused),
         TEST(test_damage_is_found),
         TEST(test_pruning),
+        TEST(test_what_is_no_checkpoint_does_not_count),
+        TEST(test_removing_keeps_what_is_not_ours),
+        TEST(test_what_is_no_link_is_refused),
         TEST(test_newest_whole_one_is_found),
         TEST(test_a_disk_without_room_is_told),
     };

@@ -144,6 +144,42 @@ steps_of() {
     same 5
 }
 
+@test "--resume auto never begins again over checkpoints that it cannot use" {
+    gpipe train run.yaml -q --set checkpoint.every=1
+    sed -i 's/"format_version": 1/"format_version": 2/' out/checkpoints/step-*/state.json
+    refused 2 "out/checkpoints has step-4, but none that training can go on from: --force begins again" train run.yaml --resume auto
+    says "step-4 is passed over"
+    [ "$(ls -d out/checkpoints/step-* | wc -l)" -eq 2 ]
+    [ "$(steps_of out)" = "1 2 3 4 " ]
+    gpipe train run.yaml --resume auto --force --set train.steps=2
+    ended 0
+    [ "$(steps_of out)" = "1 2 " ]
+    [ -z "$(ls -d out/checkpoints/step-4 2>/dev/null)" ]
+    # Imported weights are no checkpoint to go on from, and not to be lost either.
+    gpipe export out --out hf
+    gpipe import hf --out start
+    refused 2 "start/checkpoints has step-0" train start/config.yaml --resume auto --out start --set data.text=corpus.txt
+    [ -f start/checkpoints/step-0/model.safetensors ]
+    # A folder that cannot be looked into is not empty.
+    chmod 300 out/checkpoints
+    if ! ls out/checkpoints >/dev/null 2>&1; then
+        gpipe train run.yaml --resume auto
+        ended 1
+        says "checkpoints' could not be read"
+    fi
+    chmod 700 out/checkpoints
+}
+
+@test "a run that was copied without its links is refused before it trains" {
+    gpipe train run.yaml -q
+    cp -rL out copy
+    refused 2 "copy/checkpoints/latest' is no link" train --resume copy --set train.steps=6
+    rm -r copy/checkpoints/latest copy/checkpoints/best
+    gpipe train --resume copy --set train.steps=6
+    ended 0
+    [ "$(readlink copy/checkpoints/latest)" = step-6 ]
+}
+
 @test "a run killed while it wrote its configuration is none, and begins" {
     mkdir out
     echo half >out/.config.yaml.new
