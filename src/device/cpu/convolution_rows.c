@@ -25,7 +25,7 @@ typedef struct rows_kernel {
     int64_t chunk;    /* rows that are gathered at a time */
     int64_t width;    /* of a row: height * width * in */
     bool accumulate;
-    size_t dy_place, sum_place; /* bytes into the workspace, behind the rows */
+    int64_t dy_place, sum_place; /* floats into the workspace, behind the rows */
 } rows_kernel;
 
 bool gp_cpu_convolution_prefers_rows(const gp_cpu_device *device, gp_type x, gp_type y, gp_type weights,
@@ -33,10 +33,10 @@ bool gp_cpu_convolution_prefers_rows(const gp_cpu_device *device, gp_type x, gp_
     enum { FEW_CHANNELS = 32, FEW_PIXELS = 64, MANY_WEIGHTS = 1 << 19 };
     if (a->groups > 1 || x.shape.dims[3] < FEW_CHANNELS || gp_shape_elements(y.shape) < 1) return false;
     if (x.dtype == GP_BF16 && device->bf16_packed) return false;
-    bool strides = a->window.stride[0] * a->window.stride[1] > 1,
-         pixels = a->window.kernel[0] * a->window.kernel[1] == 1;
-    bool small = y.shape.dims[1] * y.shape.dims[2] <= FEW_PIXELS && gp_shape_elements(weights.shape) >= MANY_WEIGHTS;
-    return (strides && !pixels) || small;
+    bool strides = a->window.stride[0] * a->window.stride[1] > 1;
+    bool single = a->window.kernel[0] * a->window.kernel[1] == 1;
+    bool many = gp_shape_elements(weights.shape) >= MANY_WEIGHTS;
+    return strides ? many || !single : many && y.shape.dims[1] * y.shape.dims[2] <= FEW_PIXELS;
 }
 
 /* ---- gathering ---- */
@@ -128,9 +128,9 @@ static gp_status run(const gp_kernel *kernel, const void *const *inputs, void *c
                      const gp_run *run_of_program) {
     (void)run_of_program;
     const rows_kernel *k = (const rows_kernel *)kernel;
-    float *rows = workspace, *widened = (float *)((char *)workspace + k->dy_place), *weights = outputs[0];
+    float *rows = workspace, *widened = rows + k->dy_place, *weights = outputs[0];
     bool single = k->width == k->in; /* the sum has the order of the weights */
-    float *sum = single ? weights : (float *)((char *)workspace + k->sum_place);
+    float *sum = single ? weights : rows + k->sum_place;
     if (!k->accumulate) memset(weights, 0, (size_t)(k->out * k->width) * sizeof *weights);
     for (int64_t first = 0; first < k->rows; first += k->chunk) {
         int64_t count = k->rows - first < k->chunk ? k->rows - first : k->chunk;
@@ -157,18 +157,19 @@ static void destroy(gp_kernel *kernel) {
     gp_free(kernel);
 }
 
-static size_t take(size_t *workspace, int64_t floats) {
-    size_t place = *workspace;
-    *workspace += ((size_t)floats * sizeof(float) + 63) / 64 * 64;
+/* A place for so many floats, on a cache line of its own. */
+static int64_t take(int64_t *floats, int64_t count) {
+    int64_t place = *floats;
+    *floats += (count + 15) / 16 * 16;
     return place;
 }
 
 static void plan_workspace(rows_kernel *k) {
-    size_t bytes = 0;
-    take(&bytes, k->chunk * k->width);
-    k->dy_place = take(&bytes, k->dtype == GP_BF16 ? k->chunk * k->out : 0);
-    k->sum_place = take(&bytes, k->width > k->in ? k->out * k->width : 0);
-    k->kernel.workspace = k->kernel.packed_workspace = bytes;
+    int64_t floats = 0;
+    take(&floats, k->chunk * k->width);
+    k->dy_place = take(&floats, k->dtype == GP_BF16 ? k->chunk * k->out : 0);
+    k->sum_place = take(&floats, k->width > k->in ? k->out * k->width : 0);
+    k->kernel.workspace = k->kernel.packed_workspace = (size_t)floats * sizeof(float);
 }
 
 /* More rows at a time where the gradient is large: all of it is read and written for each chunk. */
