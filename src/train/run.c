@@ -195,7 +195,9 @@ static gp_status catch_up(run_state *run) {
     if (!run->has_validation) return GP_OK;
     gp_status status = run->directory ? gp_run_directory_amend(run->directory, &run->validation) : GP_OK;
     GP_TRY(gp_engine_agree(trainer->engine, status, false, NULL));
-    return run->is_best && !run->options->forget_best ? write_checkpoint(run, true) : GP_OK;
+    /* In a run that has made its steps no later checkpoint would say that nothing is pending. */
+    bool best = run->is_best && !run->options->forget_best;
+    return best || trainer->step >= run->steps ? write_checkpoint(run, true) : GP_OK;
 }
 
 static gp_status open_out(run_state *run) {

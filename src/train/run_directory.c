@@ -1,5 +1,6 @@
 /* metrics.jsonl grows line by line; the other files are either complete or not there. A resumed run goes on with the
- * line after its checkpoint's step, so no step is there twice. */
+ * line after its checkpoint's step, so no step is there twice. A line that cannot be written, on a disk that is full,
+ * is a loud warning: training is worth more than what is written about it. */
 #include "train/run_directory.h"
 
 #include <errno.h>
@@ -20,14 +21,16 @@
 
 struct gp_run_directory {
     char *path;
-    FILE *metrics;
-    long last; /* where the last line begins that was kept; -1: none */
+    FILE *metrics; /* for reading; lines are written to its descriptor */
+    long last;     /* where the last line begins that was kept; -1: none */
+    long end;      /* of the last line */
+    bool failing;  /* the last line could not be written */
 };
 
 /* ---- opening ---- */
 
 static gp_status metrics_error(const gp_run_directory *directory) {
-    return gp_error(GP_IO, "%s/metrics.jsonl could not be written: %s", directory->path, strerror(errno));
+    return gp_error(GP_IO, "'%s/metrics.jsonl' could not be written: %s", directory->path, strerror(errno));
 }
 
 /* The step of a line; -1 for what is none (the torn end that a killed process left). */
@@ -44,17 +47,15 @@ static int64_t step_of(const char *line, size_t length) {
 static gp_status keep_lines(gp_run_directory *directory, int64_t step) {
     char *line = NULL;
     size_t room = 0;
-    long end = 0;
     ssize_t length;
     while (step > 0 && (length = getline(&line, &room, directory->metrics)) > 0) {
         int64_t here = step_of(line, (size_t)length);
         if (here < 1 || here > step) break;
-        directory->last = here == step ? end : -1;
-        end += (long)length;
+        directory->last = here == step ? directory->end : -1;
+        directory->end += (long)length;
     }
     free(line); /* getline's */
-    bool done = ftruncate(fileno(directory->metrics), end) == 0 && fseek(directory->metrics, end, SEEK_SET) == 0;
-    return done ? GP_OK : metrics_error(directory);
+    return ftruncate(fileno(directory->metrics), directory->end) == 0 ? GP_OK : metrics_error(directory);
 }
 
 /* Held until the file is closed, however the process ends. A file system without locks has none. */
@@ -116,13 +117,31 @@ static json_t *number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* Half a line goes again. */
+static gp_status write_text(gp_run_directory *directory, const char *text) {
+    char *line = gp_format_text("%s\n", text), *path = gp_format_text("%s/metrics.jsonl", directory->path);
+    int descriptor = fileno(directory->metrics);
+    gp_status status = GP_OUT_OF_MEMORY;
+    if (line && path) status = gp_write_all_at(descriptor, line, strlen(line), (uint64_t)directory->end, path);
+    if (status == GP_OK) directory->end += (long)strlen(line);
+    if (status == GP_IO && ftruncate(descriptor, directory->end) != 0)
+        gp_log(GP_LOG_DEBUG, "half a line stays in %s", path);
+    gp_free(line);
+    gp_free(path);
+    return status;
+}
+
 /* Takes the reference. */
 static gp_status write_line(gp_run_directory *directory, json_t *line) {
-    if (!line) return gp_error(GP_OUT_OF_MEMORY, "no memory for a line of metrics");
-    bool written = json_dumpf(line, directory->metrics, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 &&
-                   fputc('\n', directory->metrics) != EOF && fflush(directory->metrics) == 0;
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    gp_status status =
+        text ? write_text(directory, text) : gp_error(GP_OUT_OF_MEMORY, "no memory for a line of metrics");
     json_decref(line);
-    return written ? GP_OK : metrics_error(directory);
+    free(text); /* Jansson's */
+    if (status == GP_IO && !directory->failing)
+        gp_log(GP_LOG_WARNING, "%s; training goes on, and lines are NOT written until they can be", gp_error_message());
+    directory->failing = status == GP_IO;
+    return status == GP_IO ? GP_OK : status;
 }
 
 static void add_validation(json_t *line, const gp_evaluation *validation) {
@@ -164,10 +183,11 @@ gp_status gp_run_directory_amend(gp_run_directory *directory, const gp_evaluatio
     if (fseek(file, directory->last, SEEK_SET) != 0) return metrics_error(directory);
     json_t *line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL);
     if (line) add_validation(line, validation);
-    if (fseek(file, directory->last, SEEK_SET) != 0 || ftruncate(fileno(file), directory->last) != 0) {
+    if (ftruncate(fileno(file), directory->last) != 0) {
         json_decref(line);
         return metrics_error(directory);
     }
+    directory->end = directory->last;
     directory->last = -1;
     return write_line(directory, line);
 }

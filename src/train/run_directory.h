@@ -12,7 +12,7 @@ typedef struct gp_run_directory gp_run_directory;
 gp_status gp_run_directory_open(gp_run_directory **directory, const char *path, int64_t step);
 void gp_run_directory_close(gp_run_directory *directory); /* accepts NULL */
 
-/* One line of metrics.jsonl, of the trainer's last step. */
+/* One line of metrics.jsonl, of the trainer's last step. A line that cannot be written is a warning, no error. */
 gp_status gp_run_directory_metrics(gp_run_directory *directory, const gp_trainer *trainer,
                                    const gp_step_metrics *metrics,
                                    const gp_evaluation *validation /* NULL: none after this step */);

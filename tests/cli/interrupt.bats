@@ -126,6 +126,30 @@ slow_run() {
     [ "$(wc -l <out/metrics.jsonl)" -eq 4 ]
 }
 
+@test "an evaluation at the very end that a signal cut short is made up for once" {
+    for i in $(seq 1 400); do cat corpus.txt; done >long.txt
+    settings="--set data.text=long.txt --set data.validation=0.5 --set train.steps=2 --set train.batch=1 --set pipeline.micro_batches=1 --set checkpoint.best=false"
+    "$GPIPE" train run.yaml $settings >/dev/null 2>stderr.txt </dev/null &
+    local child=$!
+    sleep 0.2
+    for _ in $(seq 400); do
+        [ -s out/metrics.jsonl ] && break
+        sleep 0.02
+    done
+    sleep 0.3
+    kill -TERM "$child"
+    wait "$child"
+    grep -q '"evaluation_pending": true' out/checkpoints/step-2/state.json
+    gpipe train --resume out
+    ended 0
+    [ "$(grep -c '"step":2,.*val_loss' out/metrics.jsonl)" -eq 1 ]
+    grep -q '"evaluation_pending": false' out/checkpoints/step-2/state.json
+    gpipe inspect --verify out
+    ended 0
+    gpipe train --resume out
+    says "out has made its 2 steps"
+}
+
 @test "a reader of stdout that has gone is no crash" {
     gpipe train run.yaml
     ended 0
