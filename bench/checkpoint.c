@@ -73,6 +73,10 @@ static double plain(const measurement *m, const double *at) {
 static void evaluate(measurement *m) {
     double pauses[MOST_STEPS], costs[MOST_STEPS], busy[MOST_STEPS], written[MOST_STEPS];
     m->step = plain(m, m->at);
+    if (m->step <= 0) {
+        fprintf(stderr, "bench-checkpoint: checkpoints were being written all the time: a longer --period is needed\n");
+        exit(1);
+    }
     double processor = plain(m, m->processor);
     for (int64_t save = 1; save <= m->saves; save++) {
         int64_t first = save * m->period, steps = steps_of_writing(m, first);

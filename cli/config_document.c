@@ -340,25 +340,28 @@ gp_status cli_document_parse(cli_document *document, const char *origin, const c
                           cli_node_describe(document->root, found, sizeof found));
 }
 
+/* Memory grows with what there is to read. */
+static gp_status read_all(FILE *file, const char *path, cli_text *text) {
+    char piece[4096];
+    errno = 0;
+    for (size_t length; text->length <= MAX_BYTES && (length = fread(piece, 1, sizeof piece, file)) > 0;)
+        cli_text_add_bytes(text, piece, length);
+    if (ferror(file)) return gp_error(GP_INVALID, "%s could not be read: %s", path, strerror(errno));
+    if (text->failed) return gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
+    if (text->length <= MAX_BYTES) return GP_OK;
+    return gp_error(GP_INVALID, "%s is larger than 1 MiB, which no configuration is", path);
+}
+
 gp_status cli_document_load(cli_document *document, const char *path) {
     memset(document, 0, sizeof *document);
     FILE *file;
+    cli_text text = {0};
     gp_status status = cli_file_open(&file, path, "r");
     if (status != GP_OK) return status;
-    char *text = malloc(MAX_BYTES + 1);
-    errno = 0;
-    size_t length = text ? fread(text, 1, MAX_BYTES + 1, file) : 0;
-    if (!text) {
-        status = gp_error(GP_OUT_OF_MEMORY, "the system has no memory left");
-    } else if (ferror(file)) {
-        status = gp_error(GP_INVALID, "%s could not be read: %s", path, strerror(errno));
-    } else if (length > MAX_BYTES) {
-        status = gp_error(GP_INVALID, "%s is larger than 1 MiB, which no configuration is", path);
-    } else {
-        status = cli_document_parse(document, path, text, length);
-    }
-    free(text);
+    status = read_all(file, path, &text);
     fclose(file);
+    if (status == GP_OK) status = cli_document_parse(document, path, text.text ? text.text : "", text.length);
+    cli_text_free(&text);
     return status;
 }
 

@@ -145,7 +145,7 @@ static void test_bad_files(void **state) {
         refuse_file(path, VOCABULARY, headers[i].message);
     }
     refuse_file(temporary_write(t, "odd.bin", ids, 15), VOCABULARY, "15 bytes, no whole number of ids");
-    refuse_file(temporary_write(t, "empty.bin", ids, 0), VOCABULARY, "0 bytes, which");
+    refuse_file(temporary_write(t, "empty.bin", ids, 0), VOCABULARY, "0 bytes, no whole");
     refuse_file(temporary_write_text(t, "corpus.txt", "a text given by mistake"), VOCABULARY, "only files named *.bin");
     refuse_file(temporary_write(t, "bare.bin", ids, 16), 0, "does not say how many different tokens there are");
     refuse_file(write_with_header(t, "silent.bin", (int32_t[]){20240520, 1, 8, 0}, ids, 16), 0,
