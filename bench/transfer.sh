@@ -1,13 +1,13 @@
 #!/bin/sh
 # What pre-training is worth: a network learns seven classes of CIFAR-10 and is fine-tuned on the other three with 50 images
 # a class, over five seeds, beside the same network that starts anew; for two widths of the network.
-#   bench/transfer.sh GPIPE FOLDER     FOLDER holds train.tar and test.tar: a folder for each class. About an hour on one core.
+#   bench/transfer.sh FOLDER [GPIPE]     FOLDER holds train.tar and test.tar: a folder for each class. About an hour on one core.
 # TRANSFER_EPOCHS (8) of the pre-training, TRANSFER_STEPS (300) of each fine-tuning, TRANSFER_SEEDS ("1 2 3 4 5").
 # Runs are kept in TRANSFER_OUT (a temporary folder); those that are there already are not repeated.
 set -eu
-gpipe=$1
-folder=$(cd "$2" && pwd)
+folder=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
+gpipe=$(realpath "${2:-$here/build/release/cli/gpipe}")
 out=${TRANSFER_OUT:-$(mktemp -d)}
 epochs=${TRANSFER_EPOCHS:-8}
 steps=${TRANSFER_STEPS:-300}
