@@ -8,7 +8,8 @@
  * With P the running sums, L and R the costs of the cuts at a part's two ends, part [i, j) is within X when
  * P[j] + R[j] <= X + P[i] - L[i], and within memory when j <= reach(part, i), which grows with i. So the ends j for a
  * start i are those in a sliding window whose key P[j] + R[j] is small enough: a queue of window minima answers step 1
- * in O(parts * count) a trial, a tree of minima over the keys' ranks step 2 in O(parts * count * log count). */
+ * in O(parts * count) a trial, a tree of minima over the keys' ranks step 2 in O(parts * count * log count).
+ * Parts of different speeds may cost X times their share of the largest speed; sums are scaled so that X still fits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,9 +31,12 @@ typedef struct cut_problem {
     size_t count, parts;
     const double *memory_sums; /* count + 1 running sums; NULL: no limit */
     const double *limits;
+    const double *speeds; /* NULL: all are alike */
+    double fastest, slowest;
     int64_t *sums; /* count + 1 running sums of costs */
     int64_t *cuts; /* count + 1: cost of the cut before layer i; 0 at both ends */
-    int64_t limit; /* X: the largest part allowed */
+    int64_t limit; /* X: the largest part allowed, of the fastest */
+    int64_t most;  /* what the part in hand may cost */
     bool *good;    /* count + 1: the layers from i on can be cut into the parts from the current one on */
     bool *better;  /* the same for the part before it */
     size_t *queue; /* ends j of the window with growing keys */
@@ -45,11 +49,31 @@ typedef struct cut_problem {
 
 /* ---- checks and preparation ---- */
 
+static double largest(const double *values, size_t count, double least) {
+    for (size_t i = 0; values && i < count; i++)
+        least = fmax(least, values[i]);
+    return least;
+}
+
 static gp_status check_values(const double *values, size_t count, const char *what, bool infinite) {
     for (size_t i = 0; values && i < count; i++)
         if (!(values[i] >= 0) || (!infinite && isinf(values[i])))
             return gp_error(GP_INVALID, "%s %zu is %g; accepted are 0 and more%s", what, i, values[i],
                             infinite ? "" : ", finite");
+    return GP_OK;
+}
+
+enum { MOST_APART = 1 << 20 };
+
+static gp_status check_speeds(const double *speeds, size_t parts) {
+    GP_TRY(check_values(speeds, parts, "the speed of part", false));
+    double most = largest(speeds, parts, 0);
+    for (size_t p = 0; speeds && p < parts; p++) {
+        if (speeds[p] > 0 && speeds[p] >= most / MOST_APART) continue;
+        return gp_error(GP_INVALID,
+                        "the speed of part %zu is %g, that of the fastest %g; at most %d times less is accepted", p,
+                        speeds[p], most, MOST_APART);
+    }
     return GP_OK;
 }
 
@@ -62,13 +86,8 @@ static gp_status check_arguments(const double *costs, size_t count, size_t parts
     GP_TRY(check_values(costs, count, "the cost of layer", false));
     GP_TRY(check_values(options->cut_costs, count - 1, "the cost of the cut behind layer", false));
     GP_TRY(check_values(options->memory, count, "the memory of layer", false));
+    GP_TRY(check_speeds(options->speeds, parts));
     return check_values(options->limits, parts, "the memory limit of part", true);
-}
-
-static double largest(const double *values, size_t count, double least) {
-    for (size_t i = 0; values && i < count; i++)
-        least = fmax(least, values[i]);
-    return least;
 }
 
 /* The power of two that makes the sum of all costs, each cut counted on both sides, end at 2^61. */
@@ -85,7 +104,9 @@ static int scale_exponent(const double *costs, const double *cut_costs, size_t c
 }
 
 static void fill_costs(cut_problem *problem, const double *costs, const double *cut_costs) {
-    int exponent = scale_exponent(costs, cut_costs, problem->count);
+    int exponent = scale_exponent(costs, cut_costs, problem->count), apart;
+    (void)frexp(problem->fastest / problem->slowest, &apart);
+    if (problem->speeds) exponent -= apart;
     for (size_t i = 0; i < problem->count; i++) {
         problem->sums[i + 1] = problem->sums[i] + llrint(ldexp(costs[i], exponent));
         if (cut_costs && i > 0) problem->cuts[i] = llrint(ldexp(cut_costs[i - 1], exponent));
@@ -113,7 +134,15 @@ static int64_t key_of(const cut_problem *problem, size_t end) {
 }
 
 static int64_t key_limit(const cut_problem *problem, size_t start) {
-    return problem->limit + problem->sums[start] - problem->cuts[start];
+    return problem->most + problem->sums[start] - problem->cuts[start];
+}
+
+/* From here on a part is in hand; what it may cost grows with the limit. */
+static void take_in_hand(cut_problem *problem, size_t part) {
+    problem->most = problem->limit;
+    if (problem->speeds)
+        problem->most =
+            (int64_t)((long double)problem->limit * (long double)(problem->speeds[part] / problem->fastest));
 }
 
 /* ---- step 1: the smallest largest part ---- */
@@ -121,6 +150,7 @@ static int64_t key_limit(const cut_problem *problem, size_t start) {
 /* Sets better[i] for every start i of `part` from good[j], the starts of the part behind it. */
 static void trial_part(cut_problem *problem, size_t part) {
     size_t head = 0, tail = 0, reach = problem->count;
+    take_in_hand(problem, part);
     problem->better[problem->count] = false;
     for (size_t start = problem->count; start-- > 0;) {
         /* Ends join with falling j, and the window loses its largest j first, so the front is the oldest. */
@@ -176,6 +206,8 @@ static gp_status find_limit(cut_problem *problem) {
     int64_t low = problem->sums[problem->count] / (int64_t)problem->parts, high = problem->sums[problem->count];
     for (size_t i = 1; i < problem->count; i++)
         high += problem->cuts[i];
+    if (problem->speeds) /* so much that the slowest could do it all, rounding included */
+        high = (int64_t)((double)high * (problem->fastest / problem->slowest) * (1 + 0x1p-50)) + MOST_APART;
     if (!possible(problem, high)) return does_not_fit(problem);
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -253,6 +285,7 @@ static void tabulate_part(cut_problem *problem, size_t part) {
     for (size_t i = 0; i < 2 * problem->leaves; i++)
         problem->tree[i] = NEVER;
     int64_t *rest = rest_of(problem, part);
+    take_in_hand(problem, part);
     size_t in = problem->count, reach = problem->count;
     rest[problem->count] = NEVER;
     for (size_t start = problem->count; start-- > 0;) {
@@ -267,11 +300,12 @@ static void tabulate_part(cut_problem *problem, size_t part) {
 
 /* ---- step 3: the bounds ---- */
 
-static void read_bounds(const cut_problem *problem, size_t *bounds) {
+static void read_bounds(cut_problem *problem, size_t *bounds) {
     bounds[0] = 0;
     for (size_t part = 0; part < problem->parts; part++) {
         size_t start = bounds[part], end = reach_on(problem, part, start, start);
         int64_t wanted = rest_of(problem, part)[start];
+        take_in_hand(problem, part);
         while (end > start + 1 &&
                (key_of(problem, end) > key_limit(problem, start) || cost_of_end(problem, part, end) != wanted))
             end--;
@@ -334,7 +368,14 @@ gp_status gp_partition(const double *costs, size_t count, size_t parts, const gp
     gp_partition_options known;
     GP_TRY(gp_options_read(&known, sizeof known, options, "gp_partition_options"));
     GP_TRY(check_arguments(costs, count, parts, &known, bounds));
-    cut_problem problem = {.count = count, .parts = parts, .limits = known.limits};
+    cut_problem problem = {
+        .count = count, .parts = parts, .limits = known.limits, .speeds = known.speeds, .fastest = 1, .slowest = 1};
+    if (known.speeds) {
+        problem.fastest = largest(known.speeds, parts, 0);
+        problem.slowest = problem.fastest;
+        for (size_t p = 0; p < parts; p++)
+            problem.slowest = fmin(problem.slowest, known.speeds[p]);
+    }
     double *memory_sums = NULL;
     if (known.memory && known.limits) {
         memory_sums = running_sums(known.memory, count);

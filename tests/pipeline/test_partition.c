@@ -144,6 +144,7 @@ typedef struct test_problem {
     size_t count, parts;
     double costs[MOST], cuts[MOST], memory[MOST], limits[MOST];
     bool has_cuts, has_memory;
+    double speeds[MOST]; /* 0: all are alike */
 } test_problem;
 
 typedef struct cut_search {
@@ -152,6 +153,16 @@ typedef struct cut_search {
     double most, sum;
     bool found;
 } cut_search;
+
+/* Seconds of the slowest part. */
+static double slowest_part(const test_problem *problem, const size_t *bounds) {
+    double most = 0;
+    for (size_t p = 0; p < problem->parts; p++)
+        most = fmax(most, part_cost(problem->costs, problem->count, problem->has_cuts ? problem->cuts : NULL, bounds[p],
+                                    bounds[p + 1]) /
+                              problem->speeds[p]);
+    return most;
+}
 
 static bool fits(const test_problem *problem, const size_t *bounds) {
     for (size_t p = 0; problem->has_memory && p < problem->parts; p++)
@@ -169,6 +180,7 @@ static void try_all(cut_search *search, size_t part) {
         if (!fits(problem, search->bounds)) return;
         most = largest_part(problem->costs, problem->count, problem->has_cuts ? problem->cuts : NULL, search->bounds,
                             problem->parts, &sum);
+        if (problem->speeds[0] > 0) most = slowest_part(problem, search->bounds);
         if (search->found && (most > search->most || (most == search->most && sum >= search->sum))) return;
         search->found = true;
         search->most = most;
@@ -218,6 +230,65 @@ static void test_against_all_cuts(void **state) {
         if (search.found) assert_memory_equal(bounds, search.best, (problem.parts + 1) * sizeof *bounds);
     }
     assert_in_range(refusals, 500, 5000);
+}
+
+/* Parts of different speeds: as quick as the best of all cuts, within what rounding makes of it. */
+static void test_speeds_against_all_cuts(void **state) {
+    (void)state;
+    static const double speeds[] = {1, 2, 3, 0.5, 0.1, 7.25, 1e-4};
+    int refusals = 0, unlike = 0;
+    for (int round = 0; round < 10000; round++) {
+        test_problem problem = draw_problem();
+        uint32_t kinds = 1 + draw(7);
+        for (size_t p = 0; p < problem.parts; p++)
+            problem.speeds[p] = speeds[draw(kinds)];
+        cut_search search = {.problem = &problem};
+        try_all(&search, 0);
+        gp_partition_options options = {.cut_costs = problem.has_cuts ? problem.cuts : NULL,
+                                        .memory = problem.has_memory ? problem.memory : NULL,
+                                        .limits = problem.has_memory ? problem.limits : NULL,
+                                        .speeds = problem.speeds};
+        size_t bounds[MOST + 1], even[MOST + 1];
+        gp_status status = gp_partition(problem.costs, problem.count, problem.parts, &options, bounds);
+        assert_int_equal(status, search.found ? GP_OK : GP_DOES_NOT_FIT);
+        refusals += !search.found;
+        if (!search.found) continue;
+        assert_true(fits(&problem, bounds));
+        assert_true(slowest_part(&problem, bounds) <= search.most * (1 + 1e-9));
+        options.speeds = NULL;
+        assert_int_equal(gp_partition(problem.costs, problem.count, problem.parts, &options, even), GP_OK);
+        unlike += slowest_part(&problem, even) > search.most * (1 + 1e-9);
+    }
+    assert_in_range(refusals, 500, 5000);
+    assert_true(unlike > 1000); /* speeds mean something */
+}
+
+static void test_speeds(void **state) {
+    (void)state;
+    const double costs[] = {1, 1, 1, 1, 1, 1};
+    gp_partition_options options = {.speeds = (double[]){1, 2}};
+    size_t bounds[4];
+    assert_int_equal(gp_partition(costs, 6, 2, &options, bounds), GP_OK);
+    assert_int_equal(bounds[1], 2);
+    options.speeds = (double[]){5, 1};
+    assert_int_equal(gp_partition(costs, 6, 2, &options, bounds), GP_OK);
+    assert_int_equal(bounds[1], 5);
+    /* However slow, it holds a layer; the others share the rest. */
+    options.speeds = (double[]){1, 1e-6, 1};
+    assert_int_equal(gp_partition(costs, 6, 3, &options, bounds), GP_OK);
+    assert_int_equal(bounds[2] - bounds[1], 1);
+    /* Equal speeds are none at all, whatever they are. */
+    options.speeds = (double[]){3, 3, 3};
+    assert_int_equal(gp_partition(costs, 6, 3, &options, bounds), GP_OK);
+    assert_true(bounds[1] == 2 && bounds[2] == 4);
+    /* The slow one that has the memory, against the fast one that has not. */
+    options = (gp_partition_options){.speeds = (double[]){4, 1}, .memory = costs, .limits = (double[]){2, 100}};
+    assert_int_equal(gp_partition(costs, 6, 2, &options, bounds), GP_OK);
+    assert_int_equal(bounds[1], 2);
+    refused(costs, 6, 2, &(gp_partition_options){.speeds = (double[]){1, 0}}, GP_INVALID, "speed of part 1 is 0");
+    refused(costs, 6, 2, &(gp_partition_options){.speeds = (double[]){-1, 1}}, GP_INVALID, "speed of part 0 is -1");
+    refused(costs, 6, 2, &(gp_partition_options){.speeds = (double[]){1, INFINITY}}, GP_INVALID, "part 1 is inf");
+    refused(costs, 6, 2, &(gp_partition_options){.speeds = (double[]){1e-7, 1}}, GP_INVALID, "1048576 times less");
 }
 
 /* A size at which trying all is out of reach: the result must hold its own promises. */
@@ -273,6 +344,8 @@ int main(void) {
                                        cmocka_unit_test(test_memory_limits),
                                        cmocka_unit_test(test_cut_costs),
                                        cmocka_unit_test(test_against_all_cuts),
+                                       cmocka_unit_test(test_speeds),
+                                       cmocka_unit_test(test_speeds_against_all_cuts),
                                        cmocka_unit_test(test_large),
                                        cmocka_unit_test(test_no_memory_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
