@@ -71,6 +71,21 @@ static bool read_numbers(cli_config *config, const cli_key *key, const cli_node 
     return true;
 }
 
+static bool read_sizes(cli_config *config, const cli_node *node, cli_sizes *sizes) {
+    size_t count = node->kind == CLI_SCALAR;
+    for (const cli_node *child = node->first; child; child = child->next)
+        count++;
+    if (node->kind == CLI_MAPPING || count == 0) return false;
+    sizes->values = cli_arena_take(&config->document.arena, count * sizeof *sizes->values);
+    sizes->count = 0;
+    if (!sizes->values) return false;
+    for (const cli_node *child = node->first ? node->first : node; child; child = child->next) {
+        if (!cli_value_bytes(child, &sizes->values[sizes->count++])) return false;
+        if (child == node) break;
+    }
+    return true;
+}
+
 /* A number is a share; anything else is a path. */
 static bool read_share(const cli_key *key, const cli_node *node, cli_share *share) {
     *share = (cli_share){0};
@@ -114,6 +129,8 @@ static bool read_value(cli_config *config, const cli_key *key, const cli_node *n
         return *(int *)field >= 0;
     case CLI_KEY_BYTES:
         return cli_value_bytes(node, field);
+    case CLI_KEY_SIZES:
+        return read_sizes(config, node, field);
     case CLI_KEY_PAIR:
         return read_pair(key, node, field);
     case CLI_KEY_NUMBERS:
@@ -464,7 +481,7 @@ void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options)
         .stage_layers = config->stages,
         .device = {.size = sizeof(gp_device_options),
                    .type = (gp_device_type)s->device.type,
-                   .memory = s->device.memory,
+                   .memory = s->device.memory.count == 1 ? s->device.memory.values[0] : 0,
                    .threads = (int)s->device.threads},
         .precision = s->device.precision == 1 ? GP_BF16 : GP_F32,
         .loss_weights = cli_config_mixes(config),
@@ -474,6 +491,10 @@ void cli_config_pipeline(const cli_config *config, gp_pipeline_options *options)
         .shard_optimizer = s->optimizer.shard,
         .workers_per_rank = (int)s->pipeline.workers_per_rank,
         .snapshot = s->checkpoint.every > 0 && s->checkpoint.background,
+        .memory_limits = s->device.memory.count > 1 ? s->device.memory.values : NULL,
+        .memory_limit_count = s->device.memory.count,
+        .speeds = s->pipeline.speeds.count > 0 ? s->pipeline.speeds.values : NULL,
+        .speed_count = s->pipeline.speeds.count,
     };
 }
 

@@ -23,6 +23,12 @@ typedef struct cli_numbers {
     size_t count;
 } cli_numbers;
 
+/* Bytes, 0: none. */
+typedef struct cli_sizes {
+    size_t *values;
+    size_t count;
+} cli_sizes;
+
 /* A share of the data, or a path to other data. */
 typedef struct cli_share {
     double share;
@@ -71,11 +77,12 @@ typedef struct cli_settings {
         const char *schedule;
         int recompute, granularity, balance;
         cli_integers stages;
+        cli_numbers speeds;
         double report_after;
     } pipeline;
     struct {
         int type, precision;
-        size_t memory;
+        cli_sizes memory;
         int64_t threads;
     } device;
     struct {

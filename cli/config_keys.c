@@ -198,14 +198,19 @@ static const cli_key keys[] = {
            "what the partitions share evenly: measured time, operations, or parameters"),
     {"pipeline.stages", CLI_KEY_INTEGERS, ANY, AT(pipeline.stages), 1, MOST, false, false, NULL, "",
      "layers of each partition by hand, for instance [3, 4]; default: by balance"},
+    {"pipeline.speeds", CLI_KEY_NUMBERS, ANY, AT(pipeline.speeds), 1e-3, 1e3, false, false, NULL, "",
+     "workers that are not equally fast: the speed of each partition's, or of each worker, replica by replica, "
+     "relative "
+     "to what is measured, for instance [1, 0.5]; default: equal (on several machines: measured, with balance: time)"},
     NUMBER("pipeline.report_after", pipeline.report_after, ANY, 0, 1e9, true, false, "30",
            "seconds after which a wait is reported: who waits for whom"),
 
     CHOICE("device.type", device.type, ANY, "cpu|reference", "cpu",
            "cpu, or reference: plain loops in double precision, for checking"),
     CHOICE("device.precision", device.precision, ANY, "f32|bf16", "f32", "of activations and of weights in products"),
-    {"device.memory", CLI_KEY_BYTES, ANY, AT(device.memory), 0, 0, false, false, NULL, "none",
-     "limit of each worker, for instance 512MiB or 8GiB"},
+    {"device.memory", CLI_KEY_SIZES, ANY, AT(device.memory), 0, 0, false, false, NULL, "none",
+     "limit of each worker, for instance 512MiB or 8GiB; or a list for workers that differ, for each partition or for "
+     "each worker, replica by replica: [8GiB, 4GiB]"},
     INTEGER("device.threads", device.threads, ANY, 1, 4096, "1", "cores of each worker"),
 
     CHOICE("optimizer.name", optimizer.name, ANY, "adamw|adam|sgd|rmsprop", "adamw", "how gradients become updates"),
@@ -283,31 +288,19 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* Keys, and groups of keys. What is not named here must be the same when a run is resumed. */
 static const char *const may_change[] = {
     "data.text", /* files may have moved; how much data there is must be the same */
-    "data.tokens",
-    "data.validation_tokens",
-    "pipeline.partitions",
-    "pipeline.schedule",
-    "pipeline.recompute",
-    "pipeline.granularity",
-    "pipeline.balance",
-    "pipeline.stages",
-    "pipeline.report_after",
-    "device.memory",
-    "device.threads",
-    "optimizer.lr",
-    "optimizer.weight_decay",
-    "optimizer.clip",
-    "optimizer.schedule",
-    "optimizer.shard",
-    "train.steps",
-    "train.eval_every",
-    "train.eval_windows",
-    "train.init_from",
-    "train.replace",
-    "train.out",
-    "train.on_nan",
-    "train.patience",
-    "train.trace",
+    "data.tokens",         "data.validation_tokens",
+    "pipeline.partitions", "pipeline.schedule",
+    "pipeline.recompute",  "pipeline.granularity",
+    "pipeline.balance",    "pipeline.stages",
+    "pipeline.speeds",     "pipeline.report_after",
+    "device.memory",       "device.threads",
+    "optimizer.lr",        "optimizer.weight_decay",
+    "optimizer.clip",      "optimizer.schedule",
+    "optimizer.shard",     "train.steps",
+    "train.eval_every",    "train.eval_windows",
+    "train.init_from",     "train.replace",
+    "train.out",           "train.on_nan",
+    "train.patience",      "train.trace",
     "checkpoint",
 };
 
@@ -438,6 +431,9 @@ void cli_key_accepts(const cli_key *key, cli_text *text) {
         break;
     case CLI_KEY_BYTES:
         cli_text_add(text, "bytes with a unit, for instance 512MiB or 8GiB, or none");
+        break;
+    case CLI_KEY_SIZES:
+        cli_text_add(text, "bytes with a unit, for instance 512MiB or 8GiB, or none, or a list of such");
         break;
     case CLI_KEY_PAIR:
         cli_text_add(text, "a list of two numbers");

@@ -12,6 +12,7 @@ typedef enum cli_key_type {
     CLI_KEY_TEXT,     /* const char * */
     CLI_KEY_CHOICE,   /* int, the place among `choices` */
     CLI_KEY_BYTES,    /* size_t */
+    CLI_KEY_SIZES,    /* cli_sizes: bytes, or a list of them */
     CLI_KEY_PAIR,     /* double[2] */
     CLI_KEY_NUMBERS,  /* cli_numbers, each within the range */
     CLI_KEY_SHARE,    /* cli_share: a number within the range, or a path */

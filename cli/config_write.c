@@ -85,6 +85,23 @@ static void write_numbers(cli_text *out, const cli_numbers *numbers) {
     cli_text_add(out, "]");
 }
 
+static void write_bytes(cli_text *out, size_t bytes) {
+    if (bytes)
+        cli_text_add(out, "%zu", bytes);
+    else
+        cli_text_add(out, "none");
+}
+
+/* A list of one goes without brackets, as it came. */
+static void write_sizes(cli_text *out, const cli_sizes *sizes) {
+    if (sizes->count != 1) cli_text_add(out, "[");
+    for (size_t i = 0; i < sizes->count; i++) {
+        if (i > 0) cli_text_add(out, ", ");
+        write_bytes(out, sizes->values[i]);
+    }
+    if (sizes->count != 1) cli_text_add(out, "]");
+}
+
 static void write_share(cli_text *out, const cli_share *share, bool absolute) {
     if (!share->path) {
         write_number(out, share->share);
@@ -132,6 +149,7 @@ static void write_layers(cli_text *out, const cli_node *list, int indent) {
 static bool is_unset(const cli_key *key, const void *field) {
     if (!key->standard || key->standard[0] != '\0') return false;
     if (key->type == CLI_KEY_TEXT) return *(const char *const *)field == NULL;
+    if (key->type == CLI_KEY_SIZES) return ((const cli_sizes *)field)->count == 0;
     if (key->type == CLI_KEY_NUMBERS) return ((const cli_numbers *)field)->count == 0;
     if (key->type == CLI_KEY_TEXTS) return ((const cli_texts *)field)->count == 0;
     if (key->type == CLI_KEY_INTEGERS) return ((const cli_integers *)field)->count == 0;
@@ -176,11 +194,10 @@ static void write_value(cli_text *out, const cli_config *config, const cli_key *
         write_text(out, cli_choice_word(key->choices, *(const int *)field, word, sizeof word));
         break;
     case CLI_KEY_BYTES:
-        if (*(const size_t *)field) {
-            cli_text_add(out, "%zu", *(const size_t *)field);
-        } else {
-            cli_text_add(out, "none");
-        }
+        write_bytes(out, *(const size_t *)field);
+        break;
+    case CLI_KEY_SIZES:
+        write_sizes(out, field);
         break;
     case CLI_KEY_PAIR:
         cli_text_add(out, "[");

@@ -253,6 +253,8 @@ gp_status cli_session_load_weights(cli_session *session, const char *folder, con
     cli_session_pipeline(session, &pipeline);
     pipeline.batch = batch;
     pipeline.replicas = 1;
+    pipeline.memory_limits = NULL; /* they are of the workers of training */
+    pipeline.speeds = NULL;
     if (session->cluster) pipeline.partitions = 0; /* as many as there are processes */
     pipeline.balance = GP_BALANCE_PARAMETERS;      /* nothing is measured first */
     gp_status status = cli_session_weights_path(folder, checkpoint, path, sizeof path);

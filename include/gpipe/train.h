@@ -49,6 +49,14 @@ typedef struct gp_pipeline_options {
      * cost the same as one that was measured. By a thread of the library, while the caller waits. NULL: not called. */
     void (*measuring)(void *user, size_t layer, size_t layers, const char *kind);
     void *measuring_user;
+    /* Workers that differ: `memory_limits` are bytes (0: none) in place of device.memory, `speeds` are relative to the
+     * device that layers are measured on (1). Each list has an entry for every partition, or for every worker, replica
+     * by replica; of the workers of a stage in all replicas the smallest and the slowest count. Without speeds, and
+     * when time is balanced, those of a cluster's machines are measured. NULL: all workers are alike. */
+    const size_t *memory_limits;
+    size_t memory_limit_count;
+    const double *speeds; /* 0.001 to 1000 */
+    size_t speed_count;
 } gp_pipeline_options;
 
 typedef enum gp_optimizer_kind {
@@ -128,6 +136,8 @@ typedef struct gp_plan_worker {
     int replica, stage;
     int rank;      /* of the cluster; 0 */
     char host[64]; /* "" without a cluster */
+    size_t limit;  /* bytes that it may use; 0: any number */
+    double speed;  /* 1: as measured */
 } gp_plan_worker;
 
 typedef struct gp_plan {
@@ -135,7 +145,7 @@ typedef struct gp_plan {
     double bubble;         /* predicted idle share of the schedule with the stages' times */
     double bubble_formula; /* (K-1)/(M+K-1) */
     double step_seconds;   /* predicted; 0 when nothing was measured (balance by flops or parameters) */
-    size_t limit;          /* device.memory, 0: none */
+    size_t limit;          /* the smallest of the workers, 0: none has one */
     bool fits;
     size_t worker_count; /* replicas x partitions, replica by replica */
     gp_plan_worker *workers;

@@ -32,6 +32,7 @@ typedef struct gp_engine_options {
     gp_granularity granularity;
     gp_dtype precision;       /* GP_F32 (0) or GP_BF16 */
     gp_device_options device; /* of each worker */
+    const size_t *limits;     /* bytes of each worker in place of device.memory, 0: none; copied; NULL: all are alike */
     bool inference;           /* no gradients, no optimizer state */
     bool predictions;         /* evaluations also tell what a classifier says; see gp_engine_prediction */
     bool loss_weights;        /* batches have per-token weights */

@@ -60,6 +60,16 @@ static gp_status copy_schedule(const gp_schedule *schedule, gp_schedule **copy) 
     return GP_OK;
 }
 
+static gp_status copy_limits(gp_engine *engine, const size_t *limits) {
+    size_t workers = engine->options.stages * (size_t)engine->options.replicas;
+    if (!limits) return GP_OK;
+    engine->limits = gp_allocate_array(workers, sizeof *engine->limits);
+    if (!engine->limits) return GP_OUT_OF_MEMORY;
+    memcpy(engine->limits, limits, workers * sizeof *limits);
+    engine->options.limits = engine->limits;
+    return GP_OK;
+}
+
 /* Copies the options with everything that they point to but the model. */
 static gp_status resolve(gp_engine *engine, const gp_engine_options *options) {
     GP_TRY(check_options(options));
@@ -75,6 +85,7 @@ static gp_status resolve(gp_engine *engine, const gp_engine_options *options) {
         GP_TRY(partition_by_parameters(engine, engine->bounds));
     }
     engine->options.bounds = engine->bounds;
+    GP_TRY(copy_limits(engine, options->limits));
     if (options->device.threads < 1) engine->options.device.threads = 1;
     if (!options->custom) return GP_OK;
     gp_status status = copy_schedule(options->custom, &engine->custom);
@@ -220,6 +231,7 @@ void gp_engine_destroy(gp_engine *engine) {
     gp_schedule_destroy(engine->custom);
     gp_kept_destroy(&engine->kept);
     gp_free(engine->bounds);
+    gp_free(engine->limits);
     gp_free(engine->shares);
     gp_free(engine->numbers);
     gp_free(engine->workers);

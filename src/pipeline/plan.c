@@ -179,6 +179,15 @@ static void append_bytes(char *text, size_t size, size_t bytes) {
     snprintf(text + length, size - length, " %9s", gp_bytes_format(bytes, cell, sizeof cell));
 }
 
+size_t gp_engine_limit(const gp_engine *engine, size_t worker) {
+    return engine->limits ? engine->limits[worker] : engine->options.device.memory;
+}
+
+static bool is_over(const gp_engine *engine, size_t worker, size_t bytes) {
+    size_t limit = gp_engine_limit(engine, worker);
+    return limit > 0 && bytes > limit;
+}
+
 static void append_row(char *text, size_t size, size_t worker, const gp_worker_plan *plan, bool over) {
     const gp_worker_bytes *b = &plan->bytes;
     const size_t columns[] = {b->parameters, b->gradients,     b->optimizer, b->stash,
@@ -196,18 +205,17 @@ static const char *advice(const gp_engine *engine) {
     const gp_engine_plan *plan = &engine->plan;
     if (!engine->options.snapshot || !engine->workers[0].device->class->in_host_memory) return "";
     for (size_t w = 0; w < plan->workers; w++)
-        if (plan->worker[w].bytes.total - plan->worker[w].bytes.snapshot > engine->options.device.memory) return "";
+        if (is_over(engine, w, plan->worker[w].bytes.total - plan->worker[w].bytes.snapshot)) return "";
     return "\nWithout the copy that checkpoints are written from (checkpoint.background: false) all of them fit.";
 }
 
 static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
     const gp_engine_plan *plan = &engine->plan;
-    size_t limit = engine->options.device.memory;
     char table[1800], allowed[16], needed[16];
     snprintf(table, sizeof table, "%6s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "worker", "layers", "params", "grads",
              "optim", "stash", "workspace", "links", "snapshot", "total");
     for (size_t w = 0; w < plan->workers && w < ROWS; w++)
-        append_row(table, sizeof table, w, &plan->worker[w], plan->worker[w].bytes.total > limit);
+        append_row(table, sizeof table, w, &plan->worker[w], is_over(engine, w, plan->worker[w].bytes.total));
     if (plan->workers > ROWS) {
         size_t length = strlen(table);
         snprintf(table + length, sizeof table - length, "\n  ... %zu workers more", plan->workers - ROWS);
@@ -215,9 +223,10 @@ static gp_status refuse(const gp_engine *engine, size_t over, size_t largest) {
     if (largest >= ROWS) append_row(table, sizeof table, largest, &plan->worker[largest], true);
     return gp_error(
         GP_DOES_NOT_FIT,
-        "%zu of %zu worker%s need%s more than device.memory = %s: worker %zu needs %s; by kind (* is over):\n%s%s",
+        "%zu of %zu worker%s need%s more than device.memory%s = %s: worker %zu needs %s; by kind (* is over):\n%s%s",
         over, plan->workers, gp_plural((int64_t)plan->workers, "s"), over == 1 ? "s" : "",
-        gp_bytes_format(limit, allowed, sizeof allowed), largest,
+        engine->limits ? " of the worker" : "",
+        gp_bytes_format(gp_engine_limit(engine, largest), allowed, sizeof allowed), largest,
         gp_bytes_format(plan->worker[largest].bytes.total, needed, sizeof needed), table, advice(engine));
 }
 
@@ -259,11 +268,11 @@ static gp_status check_machines(const gp_engine *engine) {
 
 gp_status gp_engine_check_limit(const gp_engine *engine) {
     const gp_engine_plan *plan = &engine->plan;
-    size_t limit = engine->options.device.memory, over = 0, largest = 0;
+    size_t over = 0, largest = 0;
     for (size_t w = 0; w < plan->workers; w++) {
-        over += plan->worker[w].bytes.total > limit;
-        if (plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
+        if (!is_over(engine, w, plan->worker[w].bytes.total)) continue;
+        if (over++ == 0 || plan->worker[w].bytes.total > plan->worker[largest].bytes.total) largest = w;
     }
-    if (limit != 0 && over > 0) return refuse(engine, over, largest);
+    if (over > 0) return refuse(engine, over, largest);
     return check_machines(engine);
 }

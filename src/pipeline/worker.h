@@ -170,6 +170,7 @@ typedef struct gp_trace_row {
 struct gp_engine {
     gp_engine_options options; /* resolved: bounds and custom are the engine's own */
     size_t *bounds;
+    size_t *limits; /* as options.limits; NULL */
     gp_schedule *custom;
     gp_world *world;
     gp_worker *workers; /* of this process */
@@ -227,6 +228,8 @@ gp_status gp_engine_find_agenda(gp_engine *engine, int micro_batches, const gp_a
 /* plan.c */
 /* From prepared stages to bytes: slots of stash and links, sums by kind. */
 gp_status gp_engine_plan_memory(gp_engine *engine);
+/* Bytes that a worker may use; 0: any number. */
+size_t gp_engine_limit(const gp_engine *engine, size_t worker);
 /* GP_DOES_NOT_FIT with the table of what needs what when a worker is over device.memory. */
 gp_status gp_engine_check_limit(const gp_engine *engine);
 size_t gp_worker_loss_bytes(const gp_worker *worker); /* of a loss cell */

@@ -47,7 +47,9 @@ const gp_share *gp_worker_share(const gp_worker *worker) {
 gp_status gp_worker_prepare(gp_worker *worker) {
     const gp_engine *engine = worker->engine;
     const gp_share *share = gp_worker_share(worker);
-    GP_TRY(gp_device_create(&worker->device, &engine->options.device));
+    gp_device_options device = engine->options.device;
+    device.memory = gp_engine_limit(engine, (size_t)worker->number);
+    GP_TRY(gp_device_create(&worker->device, &device));
     GP_TRY(worker->device->class->enter(worker->device));
     GP_TRY(create_stage(worker));
     for (int i = 0; i < share->micro_batches; i++)

@@ -5,6 +5,7 @@
  * that is a stage of its own, the partition whose largest stage has fewest bytes is planned, and the bytes of each
  * stage's layers are scaled to what the plan says; a few rounds of that equalise the stages. Time counts again at the
  * end: with the bytes that were found, the fastest partition within the limit is tried once more. */
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -17,9 +18,10 @@ typedef struct fitting {
     gp_layout *layout;
     const double *costs, *cut_costs;
     size_t layers, stages;
-    double limit;
     double *bytes;  /* of each layer, as far as is known */
-    double *limits; /* of each stage: the limit */
+    double *limits; /* of each stage; infinite: none */
+    double *speeds; /* of each stage; NULL: all are alike */
+    double *shares; /* of each stage: how much of the memory is to be its */
     size_t *bounds; /* of the partition that is tried */
     size_t *kept;   /* of the best one that fits */
     bool found, hopeless;
@@ -40,6 +42,7 @@ static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
     single.bounds = bounds;
     single.custom = NULL;
     single.replicas = 1;
+    single.limits = NULL;
     single.cluster = NULL; /* every rank works it out alike */
     single.batch = (single.batch - 1) / layout->engine.replicas + 1;
     status = gp_engine_plan_create(&plan, &single);
@@ -52,13 +55,13 @@ static gp_status layer_bytes(const gp_layout *layout, double *bytes) {
 }
 
 bool gp_layout_fits(const gp_layout *layout) {
-    size_t limit = layout->engine.device.memory;
     gp_engine_plan plan = {0};
     bool result = true;
-    if (limit == 0) return true;
+    if (!layout->limits && layout->engine.device.memory == 0) return true;
     if (gp_engine_plan_create(&plan, &layout->engine) != GP_OK) return true;
     for (size_t w = 0; w < plan.workers; w++) {
-        result = result && plan.worker[w].bytes.total <= limit;
+        size_t limit = gp_layout_limit(layout, w);
+        result = result && (limit == 0 || plan.worker[w].bytes.total <= limit);
     }
     gp_engine_plan_destroy(&plan);
     return result;
@@ -76,7 +79,7 @@ static void correct(fitting *f, const gp_worker_plan *worker) {
 /* Plans f->bounds, learns from it, and keeps it when it fits. */
 static gp_status try_bounds(fitting *f) {
     gp_engine_plan plan = {0};
-    double sum = 0;
+    double sum = 0, allowed = 0;
     bool fits = true;
     gp_engine_options options = f->layout->engine;
     options.bounds = f->bounds;
@@ -84,11 +87,12 @@ static gp_status try_bounds(fitting *f) {
     gp_status status = gp_engine_plan_create(&plan, &options);
     for (size_t w = 0; status == GP_OK && w < f->stages; w++) { /* replicas need the same */
         correct(f, &plan.worker[w]);
-        fits = fits && (double)plan.worker[w].bytes.total <= f->limit;
+        fits = fits && (double)plan.worker[w].bytes.total <= f->limits[w];
+        allowed += f->limits[w];
         sum += (double)plan.worker[w].bytes.total;
     }
     gp_engine_plan_destroy(&plan);
-    f->hopeless = sum > f->limit * (double)f->stages;
+    f->hopeless = sum > allowed;
     if (status == GP_OK && fits) {
         memcpy(f->kept, f->bounds, (f->stages + 1) * sizeof *f->kept);
         f->found = true;
@@ -98,20 +102,33 @@ static gp_status try_bounds(fitting *f) {
 
 /* The fastest partition that keeps the limit as far as the bytes are known. None is no error. */
 static gp_status try_fastest(fitting *f) {
-    gp_partition_options options = {.cut_costs = f->cut_costs, .memory = f->bytes, .limits = f->limits};
+    gp_partition_options options = {
+        .cut_costs = f->cut_costs, .memory = f->bytes, .limits = f->limits, .speeds = f->speeds};
     gp_status status = gp_partition(f->costs, f->layers, f->stages, &options, f->bounds);
     if (status == GP_DOES_NOT_FIT) return GP_OK;
     return status == GP_OK ? try_bounds(f) : status;
 }
 
+/* By the limits, none being all that there is; a stage with next to nothing is hopeless anyway. */
+static void set_shares(fitting *f) {
+    double all = 0, most = 0;
+    for (size_t i = 0; i < f->layers; i++)
+        all += f->bytes[i];
+    for (size_t s = 0; s < f->stages; s++)
+        most = fmax(most, fmin(f->limits[s], all));
+    for (size_t s = 0; s < f->stages; s++)
+        f->shares[s] = most > 0 ? fmax(fmin(f->limits[s], all) / most, 1e-5) : 1;
+}
+
 static gp_status search(fitting *f) {
     GP_TRY(layer_bytes(f->layout, f->bytes));
     for (size_t s = 0; s < f->stages; s++)
-        f->limits[s] = f->limit;
+        f->limits[s] = gp_layout_stage_limit(f->layout, s);
     GP_TRY(try_fastest(f));
     if (f->found) return GP_OK;
     for (int round = 0; round < ROUNDS && !f->found && !f->hopeless; round++) {
-        GP_TRY(gp_partition(f->bytes, f->layers, f->stages, NULL, f->bounds));
+        set_shares(f);
+        GP_TRY(gp_partition(f->bytes, f->layers, f->stages, &(gp_partition_options){.speeds = f->shares}, f->bounds));
         GP_TRY(try_bounds(f));
     }
     return f->found ? try_fastest(f) : GP_OK;
@@ -124,15 +141,19 @@ gp_status gp_layout_fit_memory(gp_layout *layout, const double *costs, const dou
                  .cut_costs = cut_costs,
                  .layers = layers,
                  .stages = stages,
-                 .limit = (double)layout->engine.device.memory,
                  .bytes = gp_allocate_array(layers, sizeof *f.bytes),
                  .limits = gp_allocate_array(stages, sizeof *f.limits),
+                 .shares = gp_allocate_array(stages, sizeof *f.shares),
                  .bounds = gp_allocate_array(stages + 1, sizeof *f.bounds),
                  .kept = gp_allocate_array(stages + 1, sizeof *f.kept)};
-    gp_status status = f.bytes && f.limits && f.bounds && f.kept ? search(&f) : GP_OUT_OF_MEMORY;
+    gp_status status = f.bytes && f.limits && f.shares && f.bounds && f.kept ? GP_OK : GP_OUT_OF_MEMORY;
+    if (status == GP_OK) status = gp_layout_stage_speeds(layout, &f.speeds);
+    if (status == GP_OK) status = search(&f);
     if (status == GP_OK && f.found) memcpy(layout->bounds, f.kept, (stages + 1) * sizeof *f.kept);
     gp_free(f.bytes);
     gp_free(f.limits);
+    gp_free(f.speeds);
+    gp_free(f.shares);
     gp_free(f.bounds);
     gp_free(f.kept);
     return status;

@@ -2,6 +2,7 @@
 #include "train/grid.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,6 +95,18 @@ static char *describe_model(const gp_model *model) {
     return text;
 }
 
+static void append_workers(char **text, const gp_pipeline_options *o) {
+    char number[40];
+    for (size_t i = 0; o->memory_limits && i < o->memory_limit_count; i++) {
+        snprintf(number, sizeof number, " %zu", o->memory_limits[i]);
+        append(text, number);
+    }
+    for (size_t i = 0; o->speeds && i < o->speed_count; i++) {
+        snprintf(number, sizeof number, " x%.17g", o->speeds[i]);
+        append(text, number);
+    }
+}
+
 static char *describe_pipeline(const gp_pipeline_options *o) {
     char *text =
         gp_format_text("%d %d %d %" PRId64 " %d %d %d %d %d %d %d %d %" PRIu64 " %d %d %d", o->partitions, o->replicas,
@@ -101,6 +114,7 @@ static char *describe_pipeline(const gp_pipeline_options *o) {
                        (int)o->balance, (int)o->device.type, (int)o->precision, o->loss_weights, o->shard_optimizer,
                        o->seed, o->workers_per_rank, o->device.threads, o->snapshot);
     append(&text, o->schedule_text ? o->schedule_text : "");
+    append_workers(&text, o);
     for (int i = 0; o->stage_layers && i < o->partitions; i++) {
         char number[24];
         snprintf(number, sizeof number, " %zu", o->stage_layers[i]);
@@ -198,22 +212,98 @@ gp_status gp_grid_compare_data(gp_cluster *cluster, const gp_dataset *dataset) {
 
 /* ---- times ---- */
 
-gp_status gp_grid_share_times(gp_cluster *cluster, gp_status status, gp_stage_times *times, size_t layers) {
-    if (!cluster) return status;
-    GP_TRY(gp_cluster_agree(cluster, status));
-    size_t ranks = (size_t)gp_cluster_ranks(cluster), bytes = layers * sizeof *times;
-    gp_stage_times *all = gp_allocate_array(ranks * layers, sizeof *all);
-    GP_TRY(gp_cluster_agree(cluster, all ? GP_OK : GP_OUT_OF_MEMORY));
-    status = gp_cluster_gather(cluster, times, bytes, all);
-    for (size_t i = 0; status == GP_OK && i < layers; i++) {
+/* Machines that differ by less count as equal: measurements do that. */
+static const double hardly = 1.2;
+
+static double machine_seconds(const double *seconds, const int *machines, int ranks, int machine) {
+    double sum = 0;
+    int count = 0;
+    for (int r = 0; r < ranks; r++) {
+        if (machines[r] != machine) continue;
+        sum += seconds[r];
+        count++;
+    }
+    return sum / count;
+}
+
+bool gp_grid_find_speeds(const double *seconds, const int *machines, int ranks, double *speeds) {
+    double mean = 0, fastest = 0, slowest = INFINITY;
+    for (int r = 0; r < ranks; r++)
+        mean += seconds[r] / ranks;
+    for (int r = 0; r < ranks; r++) {
+        speeds[r] = mean / machine_seconds(seconds, machines, ranks, machines[r]);
+        fastest = fmax(fastest, speeds[r]);
+        slowest = fmin(slowest, speeds[r]);
+    }
+    if (mean > 0 && slowest > 0 && fastest >= hardly * slowest) return true;
+    for (int r = 0; r < ranks; r++)
+        speeds[r] = 1;
+    return false;
+}
+
+/* Seconds of all layers on each rank, and the first rank on its machine. */
+static void sum_ranks(gp_cluster *cluster, const gp_stage_times *all, size_t layers, double *seconds, int *machines) {
+    for (int r = 0; r < gp_cluster_ranks(cluster); r++) {
+        seconds[r] = 0;
+        for (size_t i = 0; i < layers; i++) {
+            const gp_stage_times *layer = &all[(size_t)r * layers + i];
+            seconds[r] += layer->forward + layer->recompute + layer->backward;
+        }
+        machines[r] = 0;
+        while (!gp_cluster_same_host(cluster, machines[r], r))
+            machines[r]++;
+    }
+}
+
+/* The speed of the worker that each rank has measured with: given, or found. */
+static gp_status speeds_of_ranks(gp_layout *layout, const gp_stage_times *all, size_t layers, double *speeds) {
+    gp_cluster *cluster = layout->engine.cluster;
+    size_t ranks = (size_t)gp_cluster_ranks(cluster);
+    size_t each = layout->engine.stages * (size_t)layout->engine.replicas / ranks;
+    if (layout->speeds) {
+        for (size_t r = 0; r < ranks; r++)
+            speeds[r] = layout->speeds[r * each];
+        return GP_OK;
+    }
+    double *seconds = gp_allocate_array(ranks, sizeof *seconds);
+    int *machines = gp_allocate_array(ranks, sizeof *machines);
+    gp_status status = seconds && machines ? GP_OK : GP_OUT_OF_MEMORY;
+    if (status == GP_OK) {
+        sum_ranks(cluster, all, layers, seconds, machines);
+        if (gp_grid_find_speeds(seconds, machines, (int)ranks, speeds)) status = gp_layout_take_speeds(layout, speeds);
+    }
+    gp_free(seconds);
+    gp_free(machines);
+    return status;
+}
+
+/* Means over the ranks, each brought to speed 1. */
+static void merge_times(const gp_stage_times *all, size_t ranks, size_t layers, const double *speeds,
+                        gp_stage_times *times) {
+    for (size_t i = 0; i < layers; i++) {
         gp_stage_times sum = {0};
         for (size_t r = 0; r < ranks; r++) {
-            sum.forward += all[r * layers + i].forward / (double)ranks;
-            sum.recompute += all[r * layers + i].recompute / (double)ranks;
-            sum.backward += all[r * layers + i].backward / (double)ranks;
+            sum.forward += all[r * layers + i].forward * speeds[r] / (double)ranks;
+            sum.recompute += all[r * layers + i].recompute * speeds[r] / (double)ranks;
+            sum.backward += all[r * layers + i].backward * speeds[r] / (double)ranks;
         }
         times[i] = sum;
     }
+}
+
+gp_status gp_grid_share_times(gp_layout *layout, gp_status status, gp_stage_times *times) {
+    gp_cluster *cluster = layout->engine.cluster;
+    if (!cluster) return status;
+    GP_TRY(gp_cluster_agree(cluster, status));
+    size_t layers = gp_model_layer_count(layout->engine.model);
+    size_t ranks = (size_t)gp_cluster_ranks(cluster), bytes = layers * sizeof *times;
+    gp_stage_times *all = gp_allocate_array(ranks * layers, sizeof *all);
+    double *speeds = gp_allocate_array(ranks, sizeof *speeds);
+    status = gp_cluster_agree(cluster, all && speeds ? GP_OK : GP_OUT_OF_MEMORY);
+    if (status == GP_OK) status = gp_cluster_gather(cluster, times, bytes, all);
+    if (status == GP_OK) status = gp_cluster_agree(cluster, speeds_of_ranks(layout, all, layers, speeds));
+    if (status == GP_OK) merge_times(all, ranks, layers, speeds, times);
     gp_free(all);
+    gp_free(speeds);
     return status;
 }

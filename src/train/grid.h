@@ -17,7 +17,10 @@ gp_status gp_grid_compare(const gp_model *model, const gp_pipeline_options *pipe
 gp_status gp_grid_compare_data(gp_cluster *cluster, const gp_dataset *dataset);
 
 /* Collective: seconds of each layer as every rank has measured them (`status`: whether it could) become those that all
- * plan with. */
-gp_status gp_grid_share_times(gp_cluster *cluster, gp_status status, gp_stage_times *times, size_t layers);
+ * plan with, at speed 1. Where no speeds were given, those of the machines become the layout's. */
+gp_status gp_grid_share_times(gp_layout *layout, gp_status status, gp_stage_times *times);
+/* From the seconds that each rank took for the same work, and the number of its machine, to its speed; ranks of one
+ * machine have its mean. False: they hardly differ, and are all 1. Pure. */
+bool gp_grid_find_speeds(const double *seconds, const int *machines, int ranks, double *speeds);
 
 #endif

@@ -81,12 +81,12 @@ static gp_status bounds_by_hand(gp_layout *layout, const size_t *stage_layers, s
 }
 
 /* Seconds, FLOPs or parameters of each layer. `times` (one entry a layer) is filled when measuring. */
-static gp_status layer_costs(const gp_layout *layout, gp_balance balance, gp_stage_times *times, double *costs) {
+static gp_status layer_costs(gp_layout *layout, gp_balance balance, gp_stage_times *times, double *costs) {
     const gp_model *model = layout->engine.model;
     size_t layers = gp_model_layer_count(model);
     if (balance == GP_BALANCE_TIME) {
         gp_status status = gp_engine_profile(&layout->engine, times);
-        GP_TRY(gp_grid_share_times(layout->engine.cluster, status, times, layers));
+        GP_TRY(gp_grid_share_times(layout, status, times));
         for (size_t i = 0; i < layers; i++) {
             costs[i] = times[i].forward + times[i].recompute + times[i].backward;
         }
@@ -115,15 +115,16 @@ static gp_status sum_stage_times(gp_layout *layout, const gp_stage_times *times)
 static gp_status choose_bounds(gp_layout *layout, const gp_pipeline_options *pipeline) {
     size_t layers = gp_model_layer_count(layout->engine.model), stages = layout->engine.stages;
     gp_status status = GP_OUT_OF_MEMORY;
-    double *costs = gp_allocate_array(layers, sizeof *costs);
+    double *costs = gp_allocate_array(layers, sizeof *costs), *speeds = NULL;
     gp_stage_times *times = gp_allocate_array(layers, sizeof *times);
     if (!costs || !times) goto done;
     status = layer_costs(layout, pipeline->balance, times, costs);
+    if (status == GP_OK) status = gp_layout_stage_speeds(layout, &speeds);
     if (status != GP_OK) goto done;
     if (pipeline->stage_layers) {
         status = bounds_by_hand(layout, pipeline->stage_layers, layers);
     } else {
-        gp_partition_options options = {.cut_costs = pipeline->cut_costs};
+        gp_partition_options options = {.cut_costs = pipeline->cut_costs, .speeds = speeds};
         status = gp_partition(costs, layers, stages, &options, layout->bounds);
         if (status == GP_OK && stages > 1 && !gp_layout_fits(layout))
             status = gp_layout_fit_memory(layout, costs, pipeline->cut_costs);
@@ -132,6 +133,7 @@ static gp_status choose_bounds(gp_layout *layout, const gp_pipeline_options *pip
 done:
     gp_free(costs);
     gp_free(times);
+    gp_free(speeds);
     return status;
 }
 
@@ -150,6 +152,7 @@ gp_status gp_layout_create(gp_layout *layout, const gp_model *model, const gp_pi
     layout->engine.lr_factors = layout->lr_factors;
     layout->bounds = gp_allocate_array(layout->engine.stages + 1, sizeof *layout->bounds);
     layout->engine.bounds = layout->bounds;
+    if (status == GP_OK) status = gp_layout_read_workers(layout, &known);
     if (status == GP_OK) status = layout->bounds ? choose_bounds(layout, &known) : GP_OUT_OF_MEMORY;
     if (status != GP_OK) gp_layout_destroy(layout);
     return status;
@@ -159,6 +162,8 @@ void gp_layout_destroy(gp_layout *layout) {
     gp_free(layout->bounds);
     gp_free(layout->times);
     gp_free(layout->lr_factors);
+    gp_free(layout->limits);
+    gp_free(layout->speeds);
     gp_schedule_destroy(layout->custom);
     memset(layout, 0, sizeof *layout);
 }

@@ -20,6 +20,12 @@ static gp_status make_schedule(const gp_layout *layout, gp_schedule **schedule) 
     return status;
 }
 
+static void slow_down(gp_stage_times *times, double speed) {
+    times->forward /= speed;
+    times->recompute /= speed;
+    times->backward /= speed;
+}
+
 /* Times the schedule with the measured seconds of the stages, or with FLOPs as if one FLOP were one second. */
 static gp_status simulate(gp_plan *plan, const gp_layout *layout, const gp_engine_plan *memory) {
     size_t stages = layout->engine.stages;
@@ -34,6 +40,7 @@ static gp_status simulate(gp_plan *plan, const gp_layout *layout, const gp_engin
                                  : (gp_stage_times){.forward = worker->flops_forward,
                                                     .recompute = worker->flops_recompute,
                                                     .backward = worker->flops_backward};
+        slow_down(&times[s], gp_layout_stage_speed(layout, s));
     }
     status = gp_simulate(schedule, times, &simulation, NULL);
     if (status != GP_OK) goto done;
@@ -47,6 +54,7 @@ static gp_status simulate(gp_plan *plan, const gp_layout *layout, const gp_engin
                                         : actions[a].kind == GP_RECOMPUTE ? times[s].recompute
                                                                           : times[s].backward;
         }
+        plan->workers[w].seconds *= gp_layout_stage_speed(layout, s) / plan->workers[w].speed;
     }
 done:
     gp_schedule_destroy(schedule);
@@ -91,11 +99,14 @@ gp_status gp_plan_from_layout(gp_plan **plan, const gp_layout *layout) {
     made->partitions = (int)layout->engine.stages;
     made->parameters = gp_model_parameter_count(layout->engine.model);
     made->bubble_formula = gp_bubble_formula((int)layout->engine.stages, layout->engine.micro_batches);
-    made->limit = layout->engine.device.memory;
     made->fits = true;
     for (size_t w = 0; w < memory.workers; w++) {
-        fill_worker(&made->workers[w], &memory.worker[w], layout->engine.cluster, w, memory.workers);
-        if (made->limit && made->workers[w].bytes.total > made->limit) made->fits = false;
+        gp_plan_worker *worker = &made->workers[w];
+        fill_worker(worker, &memory.worker[w], layout->engine.cluster, w, memory.workers);
+        worker->limit = gp_layout_limit(layout, w);
+        worker->speed = layout->speeds ? layout->speeds[w] : 1;
+        if (worker->limit && worker->bytes.total > worker->limit) made->fits = false;
+        if (worker->limit && (made->limit == 0 || worker->limit < made->limit)) made->limit = worker->limit;
     }
     status = simulate(made, layout, &memory);
     if (status != GP_OK) goto failed;

@@ -36,6 +36,8 @@ static json_t *worker_json(const gp_plan_worker *worker, size_t index, const gp_
         json_object_set_new(object, "rank", json_integer(worker->rank));
         json_object_set_new(object, "host", json_string(worker->host));
     }
+    if (object && worker->limit) json_object_set_new(object, "limit", json_integer((json_int_t)worker->limit));
+    if (object && worker->speed != 1) json_object_set_new(object, "speed", json_real(worker->speed));
     if (object && report) {
         json_object_set_new(object, "times",
                             json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "forward", report->forward,
@@ -95,10 +97,23 @@ static bool has_snapshot(const gp_plan *plan) {
     return false;
 }
 
+/* Whether workers may use unequally many bytes, or are not equally fast: columns of their own then. */
+static bool limits_differ(const gp_plan *plan) {
+    for (size_t w = 0; w < plan->worker_count; w++)
+        if (plan->workers[w].limit != plan->workers[0].limit) return true;
+    return false;
+}
+
+static bool speeds_differ(const gp_plan *plan) {
+    for (size_t w = 0; w < plan->worker_count; w++)
+        if (plan->workers[w].speed != 1) return true;
+    return false;
+}
+
 static void add_plan_row(gp_page *page, const gp_plan *plan, size_t w) {
     const gp_plan_worker *worker = &plan->workers[w];
     const gp_plan_bytes *bytes = &worker->bytes;
-    char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
+    char a[16], b[16], c[16], d[16], e[16], f[16], g[16], h[16];
     char layers[32], name[32];
     snprintf(layers, sizeof layers, "%zu-%zu", worker->first_layer, worker->last_layer);
     gp_page_add(page, "%6s  %-9s %12lld %10s %10s %10s %10s %10s %10s", gp_worker_name(plan, w, name), layers,
@@ -107,9 +122,11 @@ static void add_plan_row(gp_page *page, const gp_plan *plan, size_t w) {
                 human(bytes->communication, f));
     if (has_snapshot(plan)) gp_page_add(page, " %10s", human(bytes->snapshot, g));
     gp_page_add(page, " %10s", human(bytes->total, g));
+    if (limits_differ(plan)) gp_page_add(page, " %10s", worker->limit ? human(worker->limit, h) : "none");
     if (plan->step_seconds > 0) gp_page_add(page, " %10.2f", 1e3 * worker->seconds);
+    if (speeds_differ(plan)) gp_page_add(page, " %7.3g", worker->speed);
     if (worker->host[0]) gp_page_add(page, "  %s", worker->host);
-    if (plan->limit && bytes->total > plan->limit) gp_page_add(page, "  over the limit");
+    if (worker->limit && bytes->total > worker->limit) gp_page_add(page, "  over the limit");
     gp_page_add(page, "\n");
 }
 
@@ -117,9 +134,10 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
     if (json) return json_text(plan_json(plan, NULL, 0, 0), text);
     gp_page page = {0};
     char limit[16];
-    gp_page_add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s%s %10s%s%s\n", "worker", "layers", "parameters",
-                "weights", "gradients", "optimizer", "stash", "workspace", "messages",
-                has_snapshot(plan) ? "   snapshot" : "", "total", plan->step_seconds > 0 ? "    busy ms" : "",
+    gp_page_add(&page, "%6s  %-9s %12s %10s %10s %10s %10s %10s %10s%s %10s%s%s%s%s\n", "worker", "layers",
+                "parameters", "weights", "gradients", "optimizer", "stash", "workspace", "messages",
+                has_snapshot(plan) ? "   snapshot" : "", "total", limits_differ(plan) ? "      limit" : "",
+                plan->step_seconds > 0 ? "    busy ms" : "", speeds_differ(plan) ? "   speed" : "",
                 plan->workers[0].host[0] ? "  host" : "");
     for (size_t w = 0; w < plan->worker_count; w++) {
         add_plan_row(&page, plan, w);
@@ -128,7 +146,8 @@ gp_status gp_plan_format(const gp_plan *plan, bool json, char **text) {
                 100 * plan->bubble, 100 * plan->bubble_formula);
     if (plan->step_seconds > 0) gp_page_add(&page, ", step %.2f ms", 1e3 * plan->step_seconds);
     if (plan->limit)
-        gp_page_add(&page, ", limit %s a worker: %s", human(plan->limit, limit), plan->fits ? "fits" : "does NOT fit");
+        gp_page_add(&page, ", limit %s%s a worker: %s", limits_differ(plan) ? "from " : "", human(plan->limit, limit),
+                    plan->fits ? "fits" : "does NOT fit");
     gp_page_add(&page, "\n");
     return gp_page_finish(&page, text);
 }
