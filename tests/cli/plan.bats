@@ -43,6 +43,36 @@ load helper
     says "fits"
 }
 
+@test "workers that differ: memory and speed for each" {
+    gpipe plan run.yaml --json
+    ended 0
+    both=$(grep -A12 '"bytes"' stdout.txt | sed -n 's/.*"total": \([0-9]*\).*/\1/p')
+    set -- $both
+    gpipe plan run.yaml --set "device.memory=[$1, $2]"
+    ended 0
+    says "limit"
+    says ": fits"
+    refused 3 "the plan does not fit device.memory" plan run.yaml --set 'device.memory=[none, 1KiB]'
+    says "over the limit"
+    refused 3 "need" train run.yaml --set 'device.memory=[none, 1KiB]'
+    says "device.memory of the worker = 1.00 KiB: worker 1 needs"
+    refused 2 "device.memory has 3 entries; 2, one for each partition, are accepted" plan run.yaml --set 'device.memory=[1GiB, none, 1GiB]'
+    refused 2 "or a list of such" plan run.yaml --set 'device.memory=[1GiB, much]'
+    gpipe plan run.yaml --set 'pipeline.speeds=[1, 0.01]' --set pipeline.balance=flops --json
+    ended 0
+    says '"speed": 0.01'
+    [ "$(grep -c '"last_layer": 3' stdout.txt)" -eq 1 ] || fail "the slow one holds more than a layer"
+    refused 2 "pipeline.speeds has 1 entry; 2, one for each partition, or 4, one for each worker" plan run.yaml --set pipeline.speeds=1 --set pipeline.replicas=2
+    refused 2 "from 0.001 to 1000" plan run.yaml --set 'pipeline.speeds=[1, 0]'
+    # What a run was trained with does not bind its evaluation.
+    gpipe train run.yaml --set pipeline.replicas=2 --set 'device.memory=[1GiB, 1GiB, none, 2GiB]' --set 'pipeline.speeds=[1, 1, 2, 1]' -q
+    ended 0
+    gpipe train run.yaml --set pipeline.replicas=2 --out alike -q
+    cmp out/checkpoints/latest/model.safetensors alike/checkpoints/latest/model.safetensors
+    gpipe eval out
+    ended 0
+}
+
 @test "plan --schedule prints lines that a schedule file may hold" {
     gpipe plan run.yaml --schedule --set pipeline.recompute=always --set pipeline.schedule=1f1b
     ended 0

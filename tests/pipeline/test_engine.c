@@ -330,6 +330,7 @@ static void what_does_not_fit_is_refused(void **state) {
         least = plan.worker[0].bytes.total;
     }
     assert_true(least < most);
+    size_t needed[] = {plan.worker[0].bytes.total, plan.worker[1].bytes.total};
     for (size_t w = 0; w < 2; w++) {
         const gp_worker_bytes *b = &plan.worker[w].bytes;
         assert_int_equal(b->total,
@@ -343,6 +344,17 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(gp_engine_create(&engine, &options), GP_DOES_NOT_FIT);
     assert_non_null(strstr(gp_error_message(), "1 of 2 workers needs more than device.memory"));
     assert_non_null(strstr(gp_error_message(), "stash"));
+    /* A limit for each worker takes the place of the one for all. */
+    options.limits = needed;
+    assert_ok(gp_engine_create(&engine, &options));
+    gp_engine_destroy(engine);
+    needed[1] = 0;
+    assert_ok(gp_engine_create(&engine, &options));
+    gp_engine_destroy(engine);
+    needed[0]--;
+    assert_int_equal(gp_engine_create(&engine, &options), GP_DOES_NOT_FIT);
+    assert_non_null(strstr(gp_error_message(), "1 of 2 workers needs more than device.memory of the worker"));
+    assert_non_null(strstr(gp_error_message(), ": worker 0 needs "));
     gp_model_destroy(model);
 }
 
