@@ -1,4 +1,6 @@
 /* gpipe plan: partition, memory and predicted time of each worker, without training. */
+#include <stdio.h>
+
 #include "cluster.h"
 #include "commands.h"
 #include "message.h"
@@ -35,12 +37,13 @@ static gp_status show(cli_session *session, const cli_arguments *arguments) {
     if (status == GP_OK && prints && cli_given_flag(arguments, "schedule")) status = print_schedule(&pipeline);
     if (status == GP_OK && !plan->fits) {
         char limit[16];
-        gp_bytes_format(plan->limit, limit, sizeof limit);
+        char whose[48];
+        snprintf(whose, sizeof whose, "of %s a worker", gp_bytes_format(plan->limit, limit, sizeof limit));
         status = gp_error(GP_DOES_NOT_FIT,
-                          "the plan does not fit device.memory of %s a worker: more partitions, more micro-batches, "
+                          "the plan does not fit device.memory %s: more partitions, more micro-batches, "
                           "recompute always, "
                           "or a smaller model or batch need less",
-                          pipeline.memory_limits ? "so much" : limit);
+                          pipeline.memory_limits ? "of each worker" : whose);
     }
     gp_plan_destroy(plan);
     return status;

@@ -52,7 +52,9 @@ load helper
     ended 0
     says "limit"
     says ": fits"
-    refused 3 "the plan does not fit device.memory" plan run.yaml --set 'device.memory=[none, 1KiB]'
+    gpipe plan run.yaml --set 'device.memory=[none, 1KiB]'
+    ended 3
+    says "the plan does not fit device.memory of each worker"
     says "over the limit"
     refused 3 "need" train run.yaml --set 'device.memory=[none, 1KiB]'
     says "device.memory of the worker = 1.00 KiB: worker 1 needs"

@@ -75,6 +75,27 @@ load processes
     says "is the work of one process, but 2 were started"
 }
 
+@test "ranks that differ: speeds and limits are of the ranks' workers; links between ranks are measured" {
+    together -n 2 "$GPIPE" plan run.yaml --set pipeline.balance=flops --set 'pipeline.speeds=[1, 0.01]' --json
+    ended 0
+    says '"speed": 0.01'
+    [ "$(grep -c '"last_layer": 5' stdout.txt)" -eq 1 ] || fail "the slow one holds more than a layer"
+    # Layers are measured on both, as fast as they are said to be.
+    together -n 2 "$GPIPE" plan run.yaml --set pipeline.balance=time --set 'pipeline.speeds=[0.01, 1]'
+    ended 0
+    [[ $stdout == *"speed"*"host"* ]] || fail "no column"
+    grep -q '^ *0  0-0 ' stdout.txt || fail "the slow one holds more than a layer"
+    together -n 2 "$GPIPE" train run.yaml --set 'device.memory=[none, 1KiB]'
+    ended 3
+    says "device.memory of the worker = 1.00 KiB: worker 1 needs"
+    together -n 2 "$GPIPE" train run.yaml --set pipeline.balance=time --set 'pipeline.speeds=[1, 0.2]'
+    ended 0
+    [ "$(grep -c '"messages":4,"message_bytes":[1-9].*"transfer_seconds":.*"links":\[{"from":0,"to":1,' out/metrics.jsonl)" -eq 4 ]
+    [[ $stdout == *"comm ms"*"host"*"transfer ms"* ]] || fail "no columns"
+    gpipe train run.yaml --out threads --set pipeline.partitions=2
+    cmp "threads/$weights" "out/$weights"
+}
+
 @test "a rank that is killed ends the run: all ranks in turn" {
     for rank in 0 1 2 3; do
         rm -rf out
