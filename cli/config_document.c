@@ -10,6 +10,7 @@
 #include <yaml.h>
 
 #include "files.h"
+#include "json.h"
 
 enum { MAX_BYTES = 1 << 20, MAX_NODES = 100000, MAX_DEPTH = 64, MAX_ANCHORS = 256 };
 
@@ -419,6 +420,8 @@ static gp_status set(cli_document *document, const char *origin, char *path, cli
 }
 
 gp_status cli_document_set_text(cli_document *document, const char *origin, const char *key, const char *text) {
+    if (!cli_is_utf8(text))
+        return gp_error(GP_INVALID, "%s: this is not UTF-8, which a configuration is written in", origin);
     cli_arena *arena = &document->arena;
     char *path = cli_arena_copy(arena, key, strlen(key)), *place = cli_arena_copy(arena, origin, strlen(origin));
     char *copy = cli_arena_copy(arena, text, strlen(text));

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "gpipe/cluster.h"
 #include "gpipe/device.h"
+#include "json.h"
 #include "message.h"
 #include "session.h"
 
@@ -84,9 +85,7 @@ static gp_status print_json(const diagnosis *d) {
         "kernels", m->kernels, "products", m->products, "bf16_route", m->bf16_route, "mpi",
         (int)(*gp_cluster_implementations() != 0), "gpus", 0, "peak_f32", s->peak_f32, "product_f32", s->product_f32,
         "product_bf16", s->product_bf16, "copy", s->copy, "warnings", warnings);
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(object);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    return cli_json_print(object);
 }
 
 static int run(const cli_arguments *arguments) {

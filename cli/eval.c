@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "eval_classes.h"
 #include "gpipe/words.h"
+#include "json.h"
 #include "message.h"
 #include "session.h"
 
@@ -27,11 +28,9 @@ static gp_status print(const eval_result *result, bool json) {
     }
     char key[40];
     snprintf(key, sizeof key, "bits_per_%s", result->unit);
-    json_t *object = json_pack("{s:s, s:f, s:f, s:f, s:I}", "split", result->split, "loss", result->loss, "perplexity",
-                               perplexity, key, bits, "tokens", (json_int_t)result->tokens);
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(object);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    json_t *object = json_pack("{s:s, s:f, s:o, s:f, s:I}", "split", result->split, "loss", result->loss, "perplexity",
+                               cli_json_number(perplexity), key, bits, "tokens", (json_int_t)result->tokens);
+    return cli_json_print(object);
 }
 
 /* What a token is, for "bits per ...". */

@@ -40,26 +40,48 @@ static gp_status read_family(const cli_session *session, gp_family_options *fami
                             "only gpt2, bert and the ResNets of the zoo have a form that other programs read");
 }
 
-/* An empty folder, or one that is made: nothing is mixed with what is there. */
-static gp_status make_folder(const char *path, bool force) {
+static bool has_one_of(const char *folder, const char *const *names, size_t count) {
     struct stat information;
     char file[4096];
+    for (size_t i = 0; i < count; i++) {
+        int length = snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        if (length > 0 && (size_t)length < sizeof file && lstat(file, &information) == 0) return true;
+    }
+    return false;
+}
+
+/* A folder of its own: an export among the files of a run or a checkpoint would replace some of them. `*replaced`: it
+ * holds a model that goes. */
+static gp_status make_folder(const char *path, bool force, bool *replaced) {
+    static const char *const own[] = {"config.yaml", "state.json"};
+    static const char *const models[] = {"config.json", "model.safetensors", "model.safetensors.index.json"};
+    struct stat information;
     if (mkdir(path, 0777) == 0) return GP_OK;
     if (errno != EEXIST) return gp_error(GP_INVALID, "%s could not be created: %s", path, strerror(errno));
     if (stat(path, &information) != 0 || !S_ISDIR(information.st_mode))
         return gp_error(GP_INVALID, "%s is not a directory; choose another one with --out DIR", path);
-    int length = snprintf(file, sizeof file, "%s/config.json", path);
-    bool taken = length > 0 && (size_t)length < sizeof file && stat(file, &information) == 0;
-    if (taken && !force)
+    if (has_one_of(path, own, sizeof own / sizeof *own))
+        return gp_error(GP_INVALID, "%s is a run or a checkpoint of gpipe: choose another directory with --out DIR",
+                        path);
+    *replaced = has_one_of(path, models, sizeof models / sizeof *models);
+    if (*replaced && !force)
         return gp_error(GP_INVALID, "%s holds a model already: choose another directory, or replace it with --force",
                         path);
     return GP_OK;
 }
 
-static gp_status write_tokenizer(const cli_session *session, const char *folder) {
+/* What describes a model that was replaced, where the new one has nothing to put in its place. */
+static void remove_stale(const char *folder, const char *name) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (length > 0 && (size_t)length < sizeof path) unlink(path);
+}
+
+static gp_status write_tokenizer(const cli_session *session, const char *folder, bool replaced) {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     gp_tokenizer_kind kind;
+    if (replaced) remove_stale(folder, "tokenizer.json");
     if (!session->tokenizer) return GP_OK;
     if (length < 0 || (size_t)length >= sizeof path) return gp_error(GP_INVALID, "the path %s is too long", folder);
     kind = gp_tokenizer_kind_of(session->tokenizer);
@@ -78,16 +100,18 @@ static gp_status export_run(cli_session *session, const cli_arguments *arguments
     char path[4096];
     int dtype = 0;
     size_t shard_bytes = 0;
+    bool replaced = false;
     gp_status status = cli_given_choice(arguments, "dtype", "f32|bf16|f16", &dtype);
     if (status == GP_OK) status = cli_given_bytes(arguments, "shard-size", &shard_bytes);
     if (status == GP_OK) status = cli_session_open_run(session, run, arguments, false, CLI_DATA_UNUSED);
     if (status == GP_OK) status = read_family(session, &family, &options);
     if (status == GP_OK) status = cli_session_weights_path(run, checkpoint ? checkpoint : "latest", path, sizeof path);
-    if (status == GP_OK) status = make_folder(out, cli_given_flag(arguments, "force"));
+    if (status == GP_OK) status = make_folder(out, cli_given_flag(arguments, "force"), &replaced);
     options.dtype = dtypes[dtype];
     options.shard_bytes = shard_bytes;
     if (status == GP_OK) status = gp_export_huggingface(&family, path, out, &options);
-    return status == GP_OK ? write_tokenizer(session, out) : status;
+    if (status == GP_OK && replaced && family.family == GP_FAMILY_RESNET) remove_stale(out, "config.json");
+    return status == GP_OK ? write_tokenizer(session, out, replaced) : status;
 }
 
 static int run(const cli_arguments *arguments) {
@@ -97,7 +121,7 @@ static int run(const cli_arguments *arguments) {
     gp_status status =
         out ? GP_OK : gp_error(GP_INVALID, "export: --out DIR is missing: where config.json and the weights go");
     if (status == GP_OK) status = cli_given_choice(arguments, "format", "hf", &format);
-    if (status == GP_OK && out) status = export_run(&session, arguments, out);
+    if (status == GP_OK) status = export_run(&session, arguments, out);
     if (status == GP_OK) cli_message(GP_LOG_INFO, "the weights of %s are in %s", arguments->words[0], out);
     int result = status == GP_OK ? 0 : cli_fail(status);
     cli_session_close(&session);

@@ -71,7 +71,9 @@ static int run(const cli_arguments *arguments) {
     bool two = cli_given_flag(arguments, "diff"), json = cli_given_flag(arguments, "json"), differ = false;
     const char **words = arguments->words;
     gp_status status;
-    if (two && arguments->word_count < 2) {
+    if (two && cli_given_flag(arguments, "verify")) {
+        status = gp_error(GP_INVALID, "inspect: --diff and --verify exclude each other");
+    } else if (two && arguments->word_count < 2) {
         status = gp_error(GP_INVALID, "inspect: --diff needs two files");
     } else if (!two && arguments->word_count > 1) {
         status = gp_error(GP_INVALID, "inspect: two files are given: --diff compares them");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inspect.h"
+#include "json.h"
 
 typedef struct difference {
     int64_t elements;         /* that are different */
@@ -80,8 +81,8 @@ static void print_other(const comparison *c, verdict v, size_t a, size_t b, cons
 static void add_json(const comparison *c, verdict v, const difference *found, const char *name) {
     json_t *row = json_pack("{s:s, s:s}", "name", name, "verdict", words[v]);
     if (v == DIFFERENT) {
-        json_object_set_new(row, "largest", isfinite(found->largest) ? json_real(found->largest) : json_null());
-        json_object_set_new(row, "relative", isfinite(found->relative) ? json_real(found->relative) : json_null());
+        json_object_set_new(row, "largest", cli_json_number(found->largest));
+        json_object_set_new(row, "relative", cli_json_number(found->relative));
         json_object_set_new(row, "elements", json_integer(found->elements));
     }
     json_array_append_new(c->list, row);
@@ -146,11 +147,9 @@ static gp_status finish(comparison *c, const char *path_a, const char *path_b, b
                c->counts[ONLY_B]);
         return GP_OK;
     }
-    json_t *object =
-        json_pack("{s:s, s:s, s:b, s:O}", "first", path_a, "second", path_b, "same", !differ, "tensors", c->list);
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(object);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    json_t *object = json_pack("{s:o, s:o, s:b, s:O}", "first", cli_json_text(path_a), "second", cli_json_text(path_b),
+                               "same", !differ, "tensors", c->list);
+    return cli_json_print(object);
 }
 
 gp_status cli_inspect_diff(const gp_shards *a, const gp_shards *b, const char *path_a, const char *path_b, bool json,

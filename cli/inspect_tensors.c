@@ -8,6 +8,7 @@
 
 #include "gpipe/words.h"
 #include "inspect.h"
+#include "json.h"
 
 /* Of the elements that are finite, unless said otherwise. */
 typedef struct statistics {
@@ -160,9 +161,10 @@ static json_t *row_json(const gp_shards *file, size_t tensor, const statistics *
     json_t *shape = json_array();
     for (int d = 0; d < type.shape.rank; d++)
         json_array_append_new(shape, json_integer((json_int_t)type.shape.dims[d]));
-    return json_pack("{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:I, s:I}", "name", gp_shards_name(file, tensor), "dtype",
-                     gp_dtype_name(type.dtype), "shape", shape, "norm", found->norm, "mean", found->mean, "min",
-                     found->least, "max", found->most, "nan", (json_int_t)found->nan, "infinite",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "name", gp_shards_name(file, tensor), "dtype",
+                     gp_dtype_name(type.dtype), "shape", shape, "norm", cli_json_number(found->norm), "mean",
+                     cli_json_number(found->mean), "min", cli_json_number(found->least), "max",
+                     cli_json_number(found->most), "nan", (json_int_t)found->nan, "infinite",
                      (json_int_t)found->infinite);
 }
 
@@ -195,14 +197,12 @@ static gp_status print_json(const gp_shards *file, const char *path, const gp_ch
         status = measure(file, order[i], piece, &found);
         if (status == GP_OK) json_array_append_new(tensors, row_json(file, order[i], &found));
     }
-    json_t *object = json_pack("{s:s, s:s, s:o, s:o}", "file", path, "kind", gp_shards_kind(file), "metadata",
-                               metadata_json(file), "tensors", tensors);
+    json_t *object = json_pack("{s:o, s:s, s:o, s:o}", "file", cli_json_text(path), "kind", gp_shards_kind(file),
+                               "metadata", metadata_json(file), "tensors", tensors);
     if (object && state) json_object_set_new(object, "state", state_json(state));
-    bool written = status == GP_OK && object &&
-                   json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
+    if (status == GP_OK) return cli_json_print(object);
     json_decref(object);
-    if (status != GP_OK) return status;
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    return status;
 }
 
 gp_status cli_inspect_tensors(const gp_shards *file, const char *path, const gp_checkpoint_state *state, bool json) {

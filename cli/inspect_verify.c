@@ -8,6 +8,7 @@
 #include "gpipe/checkpoint.h"
 #include "gpipe/words.h"
 #include "inspect.h"
+#include "json.h"
 #include "message.h"
 
 typedef struct verification {
@@ -41,13 +42,14 @@ static void print(const verification *v, const char *folder, const gp_checkpoint
 }
 
 static void keep(verification *v, const char *folder, bool whole, const gp_checkpoint_state *state) {
-    json_t *entry = json_pack("{s:s, s:b, s:O}", "checkpoint", folder, "whole", (int)whole, "damaged", v->damaged);
+    json_t *entry =
+        json_pack("{s:o, s:b, s:O}", "checkpoint", cli_json_text(folder), "whole", (int)whole, "damaged", v->damaged);
     if (whole) {
         json_object_set_new(entry, "step", json_integer(state->step));
         json_object_set_new(entry, "tensors", json_integer(v->tensors));
         json_object_set_new(entry, "bytes", json_integer((json_int_t)v->bytes));
     } else {
-        json_object_set_new(entry, "message", json_string(gp_error_message()));
+        json_object_set_new(entry, "message", cli_json_text(gp_error_message()));
     }
     json_array_append_new(v->list, entry);
 }
@@ -97,8 +99,7 @@ static gp_status verify_path(verification *v, const char *path) {
 int cli_inspect_verify(const char *path, bool json) {
     verification v = {.json = json, .list = json_array()};
     gp_status status = verify_path(&v, path);
-    if (status == GP_OK && v.json && (json_dumpf(v.list, stdout, JSON_INDENT(2)) != 0 || puts("") < 0))
-        status = gp_error(GP_IO, "stdout could not be written");
+    if (status == GP_OK && v.json) status = cli_json_print(json_incref(v.list));
     json_decref(v.list);
     if (status != GP_OK) return cli_fail(status);
     if (v.broken == 0) return 0;

@@ -1,6 +1,7 @@
 /* gpipe predict: what a run's model makes of given samples, as a file of tensors. */
 #include "predict.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,6 +89,13 @@ static bool gives_logits(const cli_config *config) {
     return config->use != CLI_USE_BERT || (head != GP_BERT_POOLED && head != GP_BERT_HIDDEN);
 }
 
+static gp_status check_outputs(const gp_tensor *outputs) {
+    const float *values = outputs->data;
+    for (int64_t i = 0; i < gp_shape_elements(outputs->type.shape); i++)
+        if (isnan(values[i])) return gp_error(GP_DIVERGED, "the model gives NaN for --text: its weights have diverged");
+    return GP_OK;
+}
+
 /* The outputs of the one sample that a text is, in words. */
 static gp_status print_words(prediction *p, const cli_session *session, bool json) {
     cli_words words = {.tokenizer = session->tokenizer, .classes = session->classes};
@@ -95,6 +103,7 @@ static gp_status print_words(prediction *p, const cli_session *session, bool jso
         return gp_error(GP_INVALID, "this model gives features, not words: --out FILE is needed");
     gp_status status = gp_tensor_create(&p->outputs, with_samples(p->output, 1));
     if (status == GP_OK) status = compute(p, 0);
+    if (status == GP_OK) status = check_outputs(&p->outputs);
     if (status == GP_OK) status = cli_words_print(&words, p->samples, p->output, p->outputs.data, json);
     gp_tensor_destroy(&p->outputs);
     return status;

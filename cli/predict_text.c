@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpipe/words.h"
+#include "json.h"
 #include "predict.h"
 
 enum { ROWS = 3, TOP = 5 };
@@ -165,9 +166,7 @@ gp_status cli_words_print(const cli_words *words, const cli_samples *samples, gp
         status = gp_error(GP_INVALID, "--text has no [MASK], which is what this model guesses");
     for (size_t i = 0; status == GP_OK && !json && i < json_array_size(answers); i++)
         print_answer(json_array_get(answers, i));
-    if (status == GP_OK && json &&
-        (json_dumpf(answers, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) != 0 || puts("") < 0))
-        status = gp_error(GP_IO, "stdout could not be written");
+    if (status == GP_OK && json) status = cli_json_print(json_incref(answers));
     json_decref(answers);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "gpipe/words.h"
+#include "json.h"
 #include "message.h"
 #include "session.h"
 
@@ -43,9 +44,7 @@ static gp_status print_json(const gp_profile *profile, const gp_model *model) {
                                                 layer->recompute, "backward", layer->backward, "flops", layer->flops));
     }
     json_t *object = json_pack("{s:I, s:o}", "micro_batch", (json_int_t)profile->micro_batch, "layers", layers);
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(object);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    return cli_json_print(object);
 }
 
 static gp_status profile_model(cli_session *session, bool json) {

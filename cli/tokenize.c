@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "gpipe/data.h"
 #include "gpipe/words.h"
+#include "json.h"
 #include "message.h"
 #include "progress.h"
 #include "session.h"
@@ -84,16 +85,14 @@ static void describe(const gp_tokenize_result *result, double seconds) {
 static gp_status print_json(const gp_tokenize_result *result, const gp_tokenizer *tokenizer, double seconds) {
     json_t *files = json_array();
     for (size_t i = 0; i < result->file_count; i++)
-        json_array_append_new(files, json_string(result->files[i]));
+        json_array_append_new(files, cli_json_text(result->files[i]));
     json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:f, s:f, s:o}", "tokens",
                                (json_int_t)result->tokens, "documents", (json_int_t)result->documents, "bytes",
                                (json_int_t)result->bytes, "replaced", (json_int_t)result->replaced, "token_bytes",
                                result->id_bytes, "vocabulary", (int)gp_tokenizer_vocabulary(tokenizer), "tokenizer",
                                gp_tokenizer_kind_name(gp_tokenizer_kind_of(tokenizer)), "seconds", seconds,
                                "bytes_per_second", seconds > 0 ? (double)result->bytes / seconds : 0.0, "files", files);
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(2)) == 0 && puts("") >= 0 && fflush(stdout) == 0;
-    json_decref(object);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    return cli_json_print(object);
 }
 
 /* ---- options ---- */

@@ -11,6 +11,7 @@
 #include "files.h"
 #include "gpipe/device.h"
 #include "gpipe/words.h"
+#include "json.h"
 #include "message.h"
 #include "progress.h"
 #include "resume.h"
@@ -91,13 +92,10 @@ static gp_status print_json(const cli_session *session, const gp_evaluation *val
     if (status != GP_OK) return status;
     json_t *report = json_loads(text, 0, NULL);
     gp_text_free(text);
-    json_t *result =
-        json_pack("{s:s, s:I, s:o, s:o}", "out", session->config.settings.train.out, "steps",
-                  (json_int_t)gp_trainer_step_count(session->trainer), "validation_loss",
-                  isfinite(validation->loss) ? json_real(validation->loss) : json_null(), "report", report);
-    bool written = result && json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && puts("") >= 0;
-    json_decref(result);
-    return written ? GP_OK : gp_error(GP_IO, "stdout could not be written");
+    json_t *result = json_pack("{s:o, s:I, s:o, s:o}", "out", cli_json_text(session->config.settings.train.out),
+                               "steps", (json_int_t)gp_trainer_step_count(session->trainer), "validation_loss",
+                               cli_json_number(validation->loss), "report", report);
+    return cli_json_print(result);
 }
 
 static gp_status print_table(const cli_session *session, const gp_evaluation *validation) {
@@ -254,17 +252,14 @@ static gp_status print_result(const cli_session *session, const cli_arguments *a
 }
 
 /* A run that has made all its steps is no error: a job may be started once more than needed. */
-static void say_complete(const cli_session *session, const cli_arguments *arguments) {
+static gp_status say_complete(const cli_session *session, const cli_arguments *arguments) {
     const char *out = session->config.settings.train.out;
     long long steps = (long long)session->config.settings.train.steps;
     cli_message(GP_LOG_INFO, "%s has made its %lld step%s; --set train.steps=N makes more", out, steps,
                 gp_plural(steps, "s"));
-    json_t *result = json_pack("{s:s, s:I, s:b}", "out", out, "steps", (json_int_t)steps, "complete", 1);
-    if (cli_given_flag(arguments, "json") && cli_cluster_writes(session->cluster)) {
-        json_dumpf(result, stdout, JSON_INDENT(2));
-        puts("");
-    }
-    json_decref(result);
+    if (!cli_given_flag(arguments, "json") || !cli_cluster_writes(session->cluster)) return GP_OK;
+    return cli_json_print(
+        json_pack("{s:o, s:I, s:b}", "out", cli_json_text(out), "steps", (json_int_t)steps, "complete", 1));
 }
 
 static int run(const cli_arguments *arguments) {
@@ -275,7 +270,7 @@ static int run(const cli_arguments *arguments) {
     gp_evaluation validation = {.loss = NAN};
     gp_status status = prepare(&session, &resume, arguments, &made);
     if (status == GP_OK && resume.complete) {
-        say_complete(&session, arguments);
+        status = say_complete(&session, arguments);
     } else if (status == GP_OK) {
         status = run_session(&session, &resume, arguments, &log, &validation);
         if (status == GP_OK) status = print_result(&session, arguments, &validation);

@@ -61,6 +61,39 @@ trained() {
     [ ! -e other ] || fail "a folder was left"
 }
 
+@test "an export takes the place of another one only when it is told to, and never that of a run" {
+    trained
+    for name in model.safetensors model.safetensors.index.json config.json; do
+        mkdir mine
+        echo precious >mine/$name
+        refused 2 "mine holds a model already" export out --out mine
+        [ "$(cat mine/$name)" = precious ]
+        rm -r mine
+    done
+    for folder in out out/checkpoints/latest; do
+        refused 2 "$folder is a run or a checkpoint of gpipe" export out --out $folder --force
+    done
+    gpipe inspect --verify out
+    ended 0
+    # What another model left goes with it; what lies beside it stays.
+    gpipe export out --out hf
+    ended 0
+    echo '{}' >hf/tokenizer.json
+    echo notes >hf/README.md
+    gpipe export out --out hf --force
+    ended 0
+    [ "$(ls hf)" = "$(printf 'README.md\nconfig.json\nmodel.safetensors')" ] || fail "$(ls hf)"
+}
+
+@test "weights that are NaN have no answer" {
+    trained
+    size=$(stat -c %s out/checkpoints/latest/model.safetensors)
+    cp out/checkpoints/latest/model.safetensors nan.safetensors
+    printf '\0\0\300\177' | dd of=nan.safetensors bs=1 seek=$((size - 4)) conv=notrunc 2>/dev/null
+    refused 5 "the model gives NaN for --text: its weights have diverged" predict out --checkpoint nan.safetensors --text "the cat"
+    refused 5 "the model gives NaN for --text: its weights have diverged" predict out --checkpoint nan.safetensors --text "the cat" --json
+}
+
 @test "an imported run trains on in a place of its own" {
     trained
     gpipe export out --out hf

@@ -149,3 +149,35 @@ write_file() {
     ended 2
     says "state.json' could not be opened"
 }
+
+@test "names that are not UTF-8 are shown, and nothing is left out" {
+    gpipe train run.yaml -q
+    name=$(printf 'r\377n')
+    refused 2 "this is not UTF-8, which a configuration is written in" train run.yaml -q --out "$name"
+    mv out "$name"
+    for options in "--verify" "" "--diff $name"; do
+        gpipe inspect "$name" $options --json
+        ended 0
+        says 'r?n/checkpoints'
+    done
+    gpipe inspect --verify "$name" --json
+    [ "$(grep -c '"whole": true' <<<"$stdout")" -eq 1 ] || fail "not one checkpoint"
+}
+
+@test "numbers that JSON does not have are null, and their tensors are there" {
+    # 1.7e308 twice, and 1e-300: no norm, no sum
+    write_file '{"a":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},"b":{"dtype":"F64","shape":[1],"data_offsets":[16,24]}}' \
+        '\351\242\363\371\303\102\356\177\351\242\363\371\303\102\356\177\131\363\370\302\037\156\245\001'
+    gpipe inspect x.safetensors --json
+    ended 0
+    [ "$(grep -c '"name"' <<<"$stdout")" -eq 2 ] || fail "tensors are missing"
+    says '"norm": null'
+    says '"mean": null'
+}
+
+@test "what excludes each other is refused" {
+    gpipe train run.yaml -q
+    refused 2 "--diff and --verify exclude each other" inspect --verify --diff out out
+    refused 2 "two files are given: --diff compares them" inspect out out
+    refused 2 "--diff needs two files" inspect --diff out
+}
