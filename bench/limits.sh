@@ -6,7 +6,7 @@
 set -eu
 build=$(realpath "$1")
 shift
-limit=2097152 ranks=4 layers=16 json="" mpi=openmpi
+limit=1572864 ranks=4 layers=16 json="" mpi=openmpi
 for argument; do
     case $argument in
     --limit=*) limit=${argument#*=} ;;
@@ -55,7 +55,7 @@ attempt() { # ranks
     elif [ "$status" = 0 ]; then
         printf '%d ranks: trained %d steps\n' "$1" "$steps"
     else
-        printf '%d rank: status %d after %d steps\n' "$1" "$status" "$steps"
+        printf '%d rank: ended with status %d after %d steps\n' "$1" "$status" "$steps"
         why | sed 's/^/    /'
     fi
 }
