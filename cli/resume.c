@@ -86,9 +86,16 @@ static gp_status find_auto(cli_resume *resume, const cli_arguments *arguments) {
     return status == GP_OK ? check_beginning(resume, cli_given_flag(arguments, "force")) : status;
 }
 
+static bool sets_out(const cli_arguments *arguments) {
+    static const char out[] = "train.out=";
+    for (size_t i = 0; i < arguments->set_count; i++)
+        if (strncmp(arguments->sets[i], out, sizeof out - 1) == 0) return true;
+    return false;
+}
+
 static gp_status find(cli_resume *resume, const cli_arguments *arguments, const char *from) {
     if (strcmp(from, "auto") == 0) return find_auto(resume, arguments);
-    if (cli_given_value(arguments, "out"))
+    if (cli_given_value(arguments, "out") || sets_out(arguments))
         return gp_error(GP_INVALID, "--out and --resume %s exclude each other: the run goes on where it is", from);
     if (has(from, "config.yaml")) return find_in_run(resume, from);
     if (has(from, "state.json")) return find_by_name(resume, from);

@@ -1,6 +1,4 @@
 /* The families that are exchanged: what they are made with, what they keep. */
-#include <string.h>
-
 #include "base/status.h"
 #include "exchange/foreign.h"
 #include "models/zoo.h"
@@ -18,13 +16,10 @@ const char *gp_family_name(gp_family family) {
 }
 
 static gp_status resolve_resnet(gp_resnet_options *options) {
-    static const char *const names[] = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
     if (options->classes == 0) options->classes = 1000;
     if (options->classes < 1)
         return gp_error(GP_INVALID, "resnet: classes is %lld: 1 or more is accepted", (long long)options->classes);
-    for (size_t i = 0; options->name && i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], options->name) == 0) return GP_OK;
-    }
+    if (options->name && gp_naming_resnet(options->name).blocks > 0) return GP_OK;
     return gp_error(GP_INVALID, "there is no resnet of the name %s: resnet18, 34, 50, 101 and 152 are accepted",
                     options->name ? options->name : "(none)");
 }

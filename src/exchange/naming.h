@@ -45,7 +45,7 @@ gp_naming gp_naming_gpt2(const gp_gpt2_options *options);
 gp_naming gp_naming_bert(const gp_bert_options *options);
 /* GPT-2 as llm.c has it. */
 gp_naming gp_naming_llmc(const gp_gpt2_options *options);
-/* By torchvision. `name` is one of a gp_resnet_options. */
+/* By torchvision. A `name` that is none of a gp_resnet_options has no blocks. */
 gp_naming gp_naming_resnet(const char *name);
 /* The name of the ResNet with these tensors: NULL when they are of none. `has` answers whether there is a tensor. */
 const char *gp_naming_find_resnet(bool (*has)(const void *user, const char *name), const void *user);

@@ -37,16 +37,17 @@ static gp_status fill_from_engine(void *user, size_t offset, void *buffer, size_
     return GP_OK;
 }
 
-/* Room for `count` tensors from the engine and `extra` others. */
+/* What is written to one file. */
 typedef struct weights_file {
     gp_safetensors_entry *entries;
     tensor_source *sources;
     char **names; /* that were made here; NULL entries otherwise */
     float *values;
-    size_t count, capacity;
+    size_t count;
 } weights_file;
 
-static int64_t largest_tensor(const gp_model *model) {
+/* Room for the largest tensor. */
+static float *values_create(const gp_model *model) {
     int64_t largest = 0;
     for (size_t p = 0; p < gp_model_parameters(model); p++) {
         int64_t elements = gp_shape_elements(gp_model_parameter(model, p).shape);
@@ -56,17 +57,15 @@ static int64_t largest_tensor(const gp_model *model) {
         int64_t elements = gp_shape_elements(gp_model_state(model, s).shape);
         if (elements > largest) largest = elements;
     }
-    return largest;
+    return gp_allocate_array((size_t)largest, sizeof(float));
 }
 
 static gp_status weights_file_create(weights_file *file, const gp_model *model, size_t capacity) {
-    int64_t largest = largest_tensor(model);
     memset(file, 0, sizeof *file);
-    file->capacity = capacity;
     file->entries = gp_allocate_array(capacity, sizeof *file->entries);
     file->sources = gp_allocate_array(capacity, sizeof *file->sources);
     file->names = gp_allocate_array(capacity, sizeof *file->names);
-    file->values = gp_allocate_array((size_t)largest, sizeof(float));
+    file->values = values_create(model);
     return file->entries && file->sources && file->names && file->values ? GP_OK : GP_OUT_OF_MEMORY;
 }
 
@@ -213,14 +212,14 @@ static gp_status load_together(gp_trainer *trainer, const char *path) {
 
 gp_status gp_trainer_load_except(gp_trainer *trainer, const char *path, const char *const *patterns, size_t count) {
     gp_shards *file = NULL;
-    weights_file scratch = {0};
+    float *values = NULL;
     for (size_t i = 0; i < count; i++)
         GP_TRY(gp_names_check(trainer->model, patterns[i]));
     if (trainer->layout.engine.cluster && count == 0) return load_together(trainer, path);
     gp_status status = gp_shards_open(&file, path);
-    if (status == GP_OK) status = weights_file_create(&scratch, trainer->model, 1);
-    if (status == GP_OK) status = load_all(trainer, file, path, patterns, count, scratch.values);
-    weights_file_destroy(&scratch);
+    if (status == GP_OK && !(values = values_create(trainer->model))) status = GP_OUT_OF_MEMORY;
+    if (status == GP_OK) status = load_all(trainer, file, path, patterns, count, values);
+    gp_free(values);
     gp_shards_close(file);
     return gp_engine_agree(trainer->engine, status, false, NULL);
 }

@@ -110,6 +110,7 @@ steps_of() {
     refused 2 "run.yaml is missing" train
     gpipe train run.yaml -q
     refused 2 "--out and --resume out exclude each other" train --resume out --out other
+    refused 2 "--out and --resume out exclude each other" train --resume out --set train.out=other
     rm -rf out/checkpoints
     refused 2 "there is no whole checkpoint in out/checkpoints" train --resume out
 }
