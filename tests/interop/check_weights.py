@@ -92,6 +92,8 @@ def randomise(model, deviation=0.1):
 def forward(model, inputs):
     with torch.no_grad():
         result = model(**{name: tensor.long() for name, tensor in inputs.items()})
+    if "prediction_logits" in result:
+        return result.prediction_logits  # of both heads
     return result.logits if "logits" in result else result.last_hidden_state
 
 
@@ -114,6 +116,11 @@ def check_gpt2(checks):
         ours, theirs = again.state_dict(), model.state_dict()
         claim(f"GPT-2 {name}: transformers reads gpipe's export, all {len(theirs)} tensors the same",
               ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in theirs))
+    divided = checks.path("divided")
+    checks.gpipe("export", run, "--out", divided, "--shard-size", "100MB")
+    count, ours = len(list(divided.glob("*.safetensors"))), transformers.GPT2LMHeadModel.from_pretrained(divided).state_dict()
+    claim(f"GPT-2 {name}: transformers reads gpipe's export in {count} shards, all tensors the same",
+          count > 1 and ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in theirs))
     shards = checks.path("shards")
     model.save_pretrained(shards, safe_serialization=True, max_shard_size="100MB")
     count = len(list(shards.glob("*.safetensors")))
@@ -136,7 +143,8 @@ def check_bert(checks):
     inputs["attention_mask"][1, 30:] = 0
     inputs["attention_mask"][2, 3:] = 0
     inputs["attention_mask"][3, 7:9] = 0
-    for name in ("BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification", "BertForNextSentencePrediction", "BertModel"):
+    for name in ("BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification", "BertForNextSentencePrediction",
+                 "BertModel"):
         model = randomise(getattr(transformers, name)(config))
         folder = checks.path("bert")
         model.save_pretrained(folder, safe_serialization=True)
@@ -147,6 +155,12 @@ def check_bert(checks):
         kept = getattr(transformers, name).from_pretrained(exported, **({"add_pooling_layer": False} if name == "BertModel" else {}))
         report(f"{name}: transformers reads gpipe's export", (forward(kept.eval(), inputs) - expected).abs().max().item(),
                expected.abs().max().item())
+        if name == "BertForPreTraining":
+            tokens = {key: tensor.long() for key, tensor in inputs.items()}
+            sentences = model(**tokens).seq_relationship_logits.detach()
+            checks.compare(f"{name}, sentences", checks.imported(folder, "--head", "next_sentence"), inputs, sentences)
+            report(f"{name}, sentences: transformers reads gpipe's export",
+                   (kept(**tokens).seq_relationship_logits - sentences).abs().max().item(), sentences.abs().max().item())
     pooled = model(**{key: tensor.long() for key, tensor in inputs.items()}).pooler_output.detach()
     checks.compare("BertModel, pooled", checks.imported(folder, "--head", "pooled"), inputs, pooled)
     base = randomise(transformers.BertForMaskedLM(transformers.BertConfig()), 0.06)
