@@ -35,12 +35,15 @@ static void remove_unfinished(const char *run, const char *name) {
     if (list) closedir(list);
 }
 
+static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl", "report.json", "trace.json"};
+
+enum { FILES = sizeof files / sizeof *files };
+
+/* Not the configuration, which the new one replaces: it is what makes the folder a run, should this be killed. Not the
+ * log, by which the folder is held. */
 void cli_run_folder_clear(const char *run) {
-    /* Not the configuration, which the new one replaces: it is what makes the folder a run, should this be killed. Not
-     * the log, by which the folder is held. */
-    static const char *const files[] = {"tokenizer.json", "classes.json", "metrics.jsonl", "report.json", "trace.json"};
     gp_checkpoint_remove(run, 0);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < FILES; i++) {
         remove_in(run, files[i]);
         remove_unfinished(run, files[i]);
     }
@@ -69,11 +72,30 @@ static bool has_entries(const char *path) {
     return found;
 }
 
+static bool is_own(const char *entry) {
+    static const char *const names[] = {".", "..", "checkpoints", "log.txt", FRESH_CONFIG};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(entry, names[i]) == 0) return true;
+    for (size_t i = 0; i < FILES; i++)
+        if (strcmp(entry, files[i]) == 0 || is_unfinished(entry, files[i])) return true;
+    return false;
+}
+
+/* What an import or a run that was killed before it wrote its configuration leaves: gpipe's own files and no others. */
+static bool has_only_own(const char *path) {
+    DIR *list = opendir(path);
+    bool own = list != NULL;
+    for (struct dirent *entry; own && (entry = readdir(list));)
+        own = is_own(entry->d_name);
+    if (list) closedir(list);
+    return own;
+}
+
 static bool is_run(const char *path) {
     char config[4096];
     struct stat information;
     int length = snprintf(config, sizeof config, "%s/config.yaml", path);
-    return length > 0 && (size_t)length < sizeof config && stat(config, &information) == 0;
+    return length > 0 && (size_t)length < sizeof config && (stat(config, &information) == 0 || has_only_own(path));
 }
 
 static gp_status make_parents(const char *path, bool *made) {

@@ -30,12 +30,21 @@ static gp_status write_shard(const char *folder, const gp_files_shard *shard, co
 
 /* ---- what was there ---- */
 
-/* model.safetensors, model-00002-of-00003.safetensors, or the index. */
-static bool is_ours(const char *name) {
+/* ".1234-0.tmp": of a file that a killed process was writing. */
+static bool is_unfinished(const char *end) {
+    int length = 0;
+    (void)sscanf(end, ".%*[0-9]-%*[0-9].tmp%n", &length);
+    return length > 0 && end[length] == '\0';
+}
+
+/* What is behind the name of a file that an export writes; NULL for other files. */
+static const char *end_of(const char *name) {
+    static const char *const names[] = {GROUP ".safetensors.index.json", GROUP ".safetensors", "config.json"};
     int end = 0;
-    if (strcmp(name, GROUP ".safetensors") == 0 || strcmp(name, GROUP ".safetensors.index.json") == 0) return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0) return name + strlen(names[i]);
     (void)sscanf(name, GROUP "-%*5[0-9]-of-%*5[0-9].safetensors%n", &end);
-    return end > 0 && name[end] == '\0';
+    return end > 0 ? name + end : NULL;
 }
 
 static bool is_written(const gp_files *files, const char *name) {
@@ -45,10 +54,17 @@ static bool is_written(const gp_files *files, const char *name) {
     return false;
 }
 
+static bool is_stale(const gp_files *files, const char *name) {
+    const char *end = end_of(name);
+    if (!end) return false;
+    if (is_unfinished(end)) return true;
+    return *end == '\0' && strcmp(name, "config.json") != 0 && !is_written(files, name);
+}
+
 static void remove_others(const gp_files *files, const char *folder) {
     DIR *list = opendir(folder);
     for (struct dirent *entry; list && (entry = readdir(list));)
-        if (is_ours(entry->d_name) && !is_written(files, entry->d_name)) unlinkat(dirfd(list), entry->d_name, 0);
+        if (is_stale(files, entry->d_name)) unlinkat(dirfd(list), entry->d_name, 0);
     if (list) closedir(list);
 }
 

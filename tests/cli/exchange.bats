@@ -85,6 +85,31 @@ trained() {
     [ "$(ls hf)" = "$(printf 'README.md\nconfig.json\nmodel.safetensors')" ] || fail "$(ls hf)"
 }
 
+@test "what a killed import or export leaves does not stand in the way of the next" {
+    trained
+    gpipe export out --out hf
+    ended 0
+    # Without the configuration, which comes last.
+    mkdir -p start/checkpoints/step-0
+    echo half >start/checkpoints/step-0/model.safetensors.1234-0.tmp
+    echo half >start/tokenizer.json
+    refused 2 "start exists and is not empty" import hf --out start
+    gpipe import hf --out start --force
+    ended 0
+    [ "$(ls -A start/checkpoints/step-0)" = model.safetensors ] || fail "$(ls -A start/checkpoints/step-0)"
+    mkdir -p mine/checkpoints
+    echo precious >mine/file
+    refused 2 "mine is not a run of gpipe" import hf --out mine --force
+    for file in model.safetensors model-00001-of-00002.safetensors model.safetensors.index.json config.json; do
+        echo half >hf/$file.1234-0.tmp
+    done
+    echo notes >hf/config.json.tmp
+    echo notes >hf/model.safetensors.old
+    gpipe export out --out hf --force
+    ended 0
+    [ "$(ls hf)" = "$(printf 'config.json\nconfig.json.tmp\nmodel.safetensors\nmodel.safetensors.old')" ] || fail "$(ls hf)"
+}
+
 @test "weights that are NaN have no answer" {
     trained
     size=$(stat -c %s out/checkpoints/latest/model.safetensors)
