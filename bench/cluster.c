@@ -7,7 +7,7 @@
  * All of them stand ready as processes and take turns, round by round; medians of ratios of samples per second.
  *
  *   bench-cluster [--batch=16 (of a replica)] [--micro-batches=16 (K=2)] [--replica-micro-batches=4 (D=2)] [--layers=8]
- *                 [--width=256] [--context=128] [--steps=2] [--rounds=9] [--shard] [--openmpi=COMMAND]
+ *                 [--width=256] [--context=128] [--steps=2] [--rounds=7] [--shard] [--openmpi=COMMAND]
  * [--mpich=COMMAND]
  *                 [--json] */
 #include <stdio.h>
@@ -32,10 +32,10 @@ static settings read_settings(int count, char **arguments) {
         .layers = (int)bench_option(count, arguments, "layers", 8),
         .width = (int)bench_option(count, arguments, "width", 256),
         .steps = (int)bench_option(count, arguments, "steps", 2),
-        .rounds = (int)bench_option(count, arguments, "rounds", 9),
+        .rounds = (int)bench_option(count, arguments, "rounds", 7),
         .shard = bench_flag(count, arguments, "shard"),
     };
-    if (s.rounds < 1 || s.rounds > 100) s.rounds = 9;
+    if (s.rounds < 1 || s.rounds > 100) s.rounds = 7;
     return s;
 }
 

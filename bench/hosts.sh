@@ -4,12 +4,12 @@
 # as replicas (D=2), which send all gradients. GPipe's Table 3: pipelines do not need a fast interconnect. Runs take turns; the figure
 # is the ratio of median seconds a step, the median over the rounds.
 #
-#   bench/hosts.sh BUILD [--rounds=3] [--steps=8] [--rate=1gbit] [--delay=1ms] [--mpi=openmpi] [--json]
+#   bench/hosts.sh BUILD [--rounds=3] [--steps=6] [--rate=1gbit] [--delay=1ms] [--mpi=openmpi] [--json]
 set -eu
 build=$(realpath "$1")
 shift
 here=$(dirname "$(realpath "$0")")
-rounds=3 steps=8 rate=1gbit delay=1ms mpi=openmpi json=""
+rounds=3 steps=6 rate=1gbit delay=1ms mpi=openmpi json=""
 for argument; do
     case $argument in
     --rounds=*) rounds=${argument#*=} ;;
