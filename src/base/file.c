@@ -176,6 +176,18 @@ gp_status gp_file_write_text(const char *path, const char *text) {
     return status;
 }
 
+/* ---- what is there ---- */
+
+bool gp_is_file(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool gp_is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 /* ---- folders ---- */
 
 gp_status gp_folder_make(const char *path) {

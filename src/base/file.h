@@ -3,6 +3,7 @@
 #ifndef GP_BASE_FILE_H
 #define GP_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,12 @@ gp_status gp_file_write_text(const char *path, const char *text);
 gp_status gp_write_all(int descriptor, const void *data, size_t bytes, const char *name);
 /* The same at a place in the file, so that several can write to one. */
 gp_status gp_write_all_at(int descriptor, const void *data, size_t bytes, uint64_t offset, const char *name);
+
+/* ---- what is there ---- */
+
+/* Through links. Whether it can be read is another question. */
+bool gp_is_file(const char *path); /* a regular one */
+bool gp_is_folder(const char *path);
 
 /* ---- folders ---- */
 

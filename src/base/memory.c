@@ -81,6 +81,11 @@ char *gp_copy_text(const char *text) {
     return copy;
 }
 
+bool gp_ends_in(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
 char *gp_format_text(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

@@ -3,6 +3,7 @@
 #ifndef GP_BASE_MEMORY_H
 #define GP_BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,8 @@ void gp_free(void *memory);
 /* Copies; NULL on failure. Freed with gp_free. */
 char *gp_copy_text(const char *text);
 char *gp_format_text(const char *format, ...) GP_PRINTF(1, 2);
+/* Whether `end` is the end of a text. */
+bool gp_ends_in(const char *text, const char *end);
 
 /* Allocations made since the process started; for the test that a step allocates nothing. */
 uint64_t gp_allocation_count(void);

@@ -160,19 +160,9 @@ static gp_status open_index(gp_shards *shards, const char *path) {
 
 /* ---- opening ---- */
 
-static bool ends_in(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static bool is_there(const char *path) {
     struct stat information;
     return stat(path, &information) == 0;
-}
-
-static bool is_folder(const char *path) {
-    struct stat information;
-    return stat(path, &information) == 0 && S_ISDIR(information.st_mode);
 }
 
 static gp_status open_path(gp_shards **shards, const char *path) {
@@ -183,7 +173,7 @@ static gp_status open_path(gp_shards **shards, const char *path) {
     if (gp_llmc_is(path)) {
         status = open_llmc(made, path);
     } else {
-        status = ends_in(path, ".json") ? open_index(made, path) : open_single(made, path);
+        status = gp_ends_in(path, ".json") ? open_index(made, path) : open_single(made, path);
     }
     if (status != GP_OK) {
         gp_shards_close(made);
@@ -220,10 +210,10 @@ static const char *base_of(const char *folder) {
 
 gp_status gp_shards_open(gp_shards **shards, const char *path) {
     *shards = NULL;
-    if (!is_folder(path)) return open_path(shards, path);
+    if (!gp_is_folder(path)) return open_path(shards, path);
     char *latest = gp_format_text("%s/checkpoints/latest", path);
     if (!latest) return GP_OUT_OF_MEMORY;
-    const char *folder = is_folder(latest) ? latest : path;
+    const char *folder = gp_is_folder(latest) ? latest : path;
     gp_status status = gp_shards_open_base(shards, folder, base_of(folder));
     gp_free(latest);
     return status;

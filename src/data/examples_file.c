@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "data/buffer.h"
 
@@ -13,11 +14,6 @@ enum { TEXTS = 3, PAIRS = 3, LABELS = 2 };
 static const char *const usual_texts[TEXTS] = {"text", "sentence", "sentence1"};
 static const char *const usual_pairs[PAIRS] = {"pair", "text_pair", "sentence2"};
 static const char *const usual_labels[LABELS] = {"label", "class"};
-
-static bool ends_in(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
 
 static bool is_text(gp_span span, const char *text) {
     return strlen(text) == span.bytes && memcmp(span.text, text, span.bytes) == 0;
@@ -98,9 +94,9 @@ static gp_status find_columns(gp_example_format *format, gp_span line, const gp_
 gp_status gp_example_format_find(gp_example_format *format, const gp_corpus_file *file, const gp_example_names *names) {
     size_t next;
     *format = (gp_example_format){.pair = -1};
-    format->json = ends_in(file->path, ".jsonl") || ends_in(file->path, ".json");
+    format->json = gp_ends_in(file->path, ".jsonl") || gp_ends_in(file->path, ".json");
     if (format->json) return GP_OK;
-    if (!ends_in(file->path, ".tsv"))
+    if (!gp_ends_in(file->path, ".tsv"))
         return gp_error(GP_INVALID, "'%s' is neither .tsv (columns with tabs between) nor .jsonl (an object a line)",
                         file->path);
     return gp_example_within(find_columns(format, gp_example_line(file, 0, &next), names), file, 0);

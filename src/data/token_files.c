@@ -65,14 +65,9 @@ static gp_status read_header(gp_token_file *file) {
                     file->vocabulary);
 }
 
-static bool ends_in(const char *text, const char *end) {
-    size_t length = strlen(text), wanted = strlen(end);
-    return length >= wanted && strcmp(text + length - wanted, end) == 0;
-}
-
 /* A file that is nothing but ids. Only by its name can it be told from a text that was given by mistake. */
 static gp_status read_bare(gp_token_file *file, int32_t vocabulary, int id_bytes) {
-    if (!ends_in(file->path, ".bin")) {
+    if (!gp_ends_in(file->path, ".bin")) {
         return gp_error(GP_INVALID,
                         "'%s' has no header of a token file, and without one only files named *.bin are taken for ids "
                         "(gpipe tokenize makes token files from text)",

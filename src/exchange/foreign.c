@@ -2,8 +2,8 @@
 #include "exchange/foreign.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -15,26 +15,16 @@
 
 /* ---- what is at the path ---- */
 
-static bool is_file(const char *path) {
-    struct stat information;
-    return stat(path, &information) == 0 && S_ISREG(information.st_mode);
-}
-
-static bool is_folder(const char *path) {
-    struct stat information;
-    return stat(path, &information) == 0 && S_ISDIR(information.st_mode);
-}
-
 /* A file in the folder of `path`, or in `path` when that is a folder. */
 static char *beside(const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
-    if (is_folder(path)) return gp_format_text("%s/%s", path, name);
+    if (gp_is_folder(path)) return gp_format_text("%s/%s", path, name);
     return slash ? gp_format_text("%.*s/%s", (int)(slash - path), path, name) : gp_copy_text(name);
 }
 
 static bool has_file(const char *path, const char *name) {
     char *file = beside(path, name);
-    bool found = file && is_file(file);
+    bool found = file && gp_is_file(file);
     gp_free(file);
     return found;
 }
@@ -42,7 +32,7 @@ static bool has_file(const char *path, const char *name) {
 /* What is often found instead of safetensors. */
 static gp_status check_weights(const char *path) {
     static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5"};
-    if (!is_folder(path) || has_file(path, "model.safetensors") || has_file(path, "model.safetensors.index.json"))
+    if (!gp_is_folder(path) || has_file(path, "model.safetensors") || has_file(path, "model.safetensors.index.json"))
         return GP_OK;
     for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
         if (has_file(path, pickles[i]))
@@ -120,7 +110,7 @@ static gp_status check_blocks(const gp_foreign *f) {
 
 /* The configuration before the weights: it is small, and says best what is wrong with a folder. */
 static gp_status open_path(gp_foreign *f, const char *path, const gp_foreign_options *options) {
-    bool llmc = is_file(path) && gp_llmc_is(path);
+    bool llmc = gp_is_file(path) && gp_llmc_is(path);
     f->path = gp_copy_text(path);
     f->config = llmc ? NULL : beside(path, "config.json");
     if (!f->path || (!llmc && !f->config)) return GP_OUT_OF_MEMORY;
@@ -128,9 +118,9 @@ static gp_status open_path(gp_foreign *f, const char *path, const gp_foreign_opt
         GP_TRY(gp_shards_open(&f->shards, path));
         return open_llmc(f, options);
     }
-    if (!is_folder(path) && !is_file(path)) return gp_error(GP_INVALID, "%s: there is no such file or folder", path);
+    if (!gp_is_folder(path) && !gp_is_file(path)) return gp_error(GP_INVALID, "%s: there is no such file or folder", path);
     if (find_resnet(f, path)) return open_resnet(f, options);
-    if (!is_file(f->config))
+    if (!gp_is_file(f->config))
         return gp_error(GP_INVALID,
                         "%s: there is no config.json: a folder of transformers with one, a checkpoint of llm.c, or a "
                         "ResNet under torchvision's names is accepted",

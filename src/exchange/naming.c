@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* A linear map or a norm: weight and bias. */
@@ -248,18 +250,13 @@ char *gp_naming_format(const gp_naming *naming, const char *foreign, bool prefix
     return name;
 }
 
-static bool ends_in(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 bool gp_naming_ignores(const char *name, bool tied) {
     static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", "embeddings.position_ids",
                                           ".num_batches_tracked"};
     static const char *const copies[] = {"lm_head.weight", "cls.predictions.decoder.weight",
                                          "cls.predictions.decoder.bias"};
     for (size_t i = 0; i < COUNT(buffers); i++) {
-        if (ends_in(name, buffers[i])) return true;
+        if (gp_ends_in(name, buffers[i])) return true;
     }
     for (size_t i = 0; tied && i < COUNT(copies); i++) {
         if (strcmp(name, copies[i]) == 0) return true;

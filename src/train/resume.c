@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "pipeline/save.h"
@@ -114,17 +114,12 @@ static gp_status resume_newest(gp_trainer *trainer, const char *checkpoints) {
     return status;
 }
 
-static bool is_folder(const char *path) {
-    struct stat information;
-    return stat(path, &information) == 0 && S_ISDIR(information.st_mode);
-}
-
 gp_status gp_trainer_resume(gp_trainer *trainer, const char *path) {
     if (trainer->inference)
         return gp_error(GP_INVALID, "this trainer was made without an optimizer: gp_trainer_load reads weights");
     char *checkpoints = gp_format_text("%s/checkpoints", path);
     if (!checkpoints) return GP_OUT_OF_MEMORY;
-    gp_status status = is_folder(checkpoints) ? resume_newest(trainer, checkpoints) : resume_from(trainer, path);
+    gp_status status = gp_is_folder(checkpoints) ? resume_newest(trainer, checkpoints) : resume_from(trainer, path);
     gp_free(checkpoints);
     return status;
 }
