@@ -118,7 +118,8 @@ static gp_status open_path(gp_foreign *f, const char *path, const gp_foreign_opt
         GP_TRY(gp_shards_open(&f->shards, path));
         return open_llmc(f, options);
     }
-    if (!gp_is_folder(path) && !gp_is_file(path)) return gp_error(GP_INVALID, "%s: there is no such file or folder", path);
+    if (!gp_is_folder(path) && !gp_is_file(path))
+        return gp_error(GP_INVALID, "%s: there is no such file or folder", path);
     if (find_resnet(f, path)) return open_resnet(f, options);
     if (!gp_is_file(f->config))
         return gp_error(GP_INVALID,
