@@ -24,13 +24,13 @@ typedef struct gp_partition_options {
 } gp_partition_options;
 
 /* Cuts `count` layers with the given non-negative costs into `parts` non-empty runs such that the costliest part is the
- * exact minimum (with speeds: the largest cost divided by its part's speed) and, among those, the sum of the parts' costs (with cuts) is smallest; further ties: the first part is
- * the largest possible. bounds[0..parts]: part p holds layers bounds[p]..bounds[p+1]-1. Errors: GP_INVALID (parts < 1,
- * parts > count, a cost negative or not finite, speeds that are not above 0 or differ by more than a factor of 1048576),
- * GP_DOES_NOT_FIT (no cut keeps the limits; the message names the layer
- * or part). Costs are rounded to 2^-61 of their sum (with speeds: times the ratio of the fastest to the slowest) first, so that ties (equal layers) are exact; bytes are added as
- * doubles, exact for whole numbers that sum to less than 2^53. Time O(parts * count * log), memory 8 * parts * count
- * bytes. */
+ * exact minimum (with speeds: the largest cost divided by its part's speed) and, among those, the sum of the parts'
+ * costs (with cuts) is smallest; further ties: the first part is the largest possible. bounds[0..parts]: part p holds
+ * layers bounds[p]..bounds[p+1]-1. Errors: GP_INVALID (parts < 1, parts > count, a cost negative or not finite, speeds
+ * that are not above 0 or differ by more than a factor of 1048576), GP_DOES_NOT_FIT (no cut keeps the limits; the
+ * message names the layer or part). Costs are rounded to 2^-61 of their sum (with speeds: times the ratio of the
+ * fastest to the slowest) first, so that ties (equal layers) are exact; bytes are added as doubles, exact for whole
+ * numbers that sum to less than 2^53. Time O(parts * count * log), memory 8 * parts * count bytes. */
 GP_API gp_status gp_partition(const double *costs, size_t count, size_t parts, const gp_partition_options *options,
                               size_t *bounds);
 
