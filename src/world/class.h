@@ -7,9 +7,10 @@
 
 #include "world/world.h"
 
-/* When a message was sent and when it had arrived, on this process's clock, and its length. */
+/* When a message was sent, when it could go (there was a slot for it at the receiver), and when it had arrived, on this
+ * process's clock, and its length. */
 typedef struct gp_passage {
-    double sent, arrived;
+    double sent, started, arrived;
     size_t bytes;
 } gp_passage;
 

@@ -83,7 +83,7 @@ gp_status gp_link_await(gp_link *link, void **buffer, int *slot) {
     GP_TRY(link->class->await(link, buffer, slot, &passage));
     link->figures.messages++;
     link->figures.bytes += (double)passage.bytes;
-    link->figures.transfer += fmax(0, passage.arrived - passage.sent);
+    link->figures.transfer += fmax(0, passage.arrived - passage.started);
     if (passage.arrived > begun) link->figures.exposed += fmax(0, gp_seconds() - fmax(begun, passage.sent));
     return GP_OK;
 }

@@ -59,8 +59,9 @@ gp_status gp_link_commit(gp_link *link, size_t bytes);
 gp_status gp_link_await(gp_link *link, void **buffer, int *slot);
 void gp_link_release(gp_link *link, int slot);
 
-/* What a link has carried. A message is under way from its commit until it has arrived, which is at once where memory
- * is shared. Times of processes on several machines are compared by gp_world_clock. */
+/* What a link has carried. A message is under way from its commit, or, if that is later, from when the receiver has a
+ * slot for it, until it has arrived, which is at once where memory is shared. Times of processes on several machines
+ * are compared by gp_world_clock. */
 typedef struct gp_link_figures {
     double messages, bytes;
     double transfer; /* seconds under way, summed over messages; several may be under way at once */

@@ -2,6 +2,7 @@
  * the message; the receiver has a receive posted for every free slot, in the order in which they became free, so that
  * the next message is always in the one that was posted first. A message has a head in front of it, which says when it
  * was sent. */
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -229,7 +230,7 @@ static bool has_message(const void *object) {
 }
 
 static gp_status await(gp_link *base, void **buffer, int *slot, gp_passage *passage) {
-    head sent;
+    head message;
     gp_mpi_link *link = mpi_link_of(base);
     GP_TRY(gp_threads_wait(&link->world->threads, base->receiver, has_message, link, base->sender, "a message"));
     *slot = link->posted[link->posted_first];
@@ -237,9 +238,10 @@ static gp_status await(gp_link *base, void **buffer, int *slot, gp_passage *pass
     link->posted_count--;
     *buffer = slot_of(link, *slot) + HEAD_BYTES;
     GP_TRY(check_transfer(link, *slot));
-    memcpy(&sent, slot_of(link, *slot), sizeof sent);
-    *passage =
-        (gp_passage){sent.sent - gp_world_clock(&link->world->threads.world), link->transfers[*slot].ended, sent.bytes};
+    memcpy(&message, slot_of(link, *slot), sizeof message);
+    const gp_mpi_transfer *transfer = &link->transfers[*slot]; /* begun when its slot was free */
+    double sent = message.sent - gp_world_clock(&link->world->threads.world);
+    *passage = (gp_passage){sent, fmax(sent, transfer->begun), transfer->ended, message.bytes};
     return GP_OK;
 }
 

@@ -127,7 +127,7 @@ gp_status gp_threads_commit(gp_link *base, size_t bytes) {
     uint32_t number = atomic_load_explicit(&link->committed, memory_order_relaxed);
     double now = gp_seconds();
     link->order[number % (uint32_t)link->slots] = link->reserved;
-    link->sent[link->reserved] = (gp_passage){now, now, bytes};
+    link->sent[link->reserved] = (gp_passage){now, now, now, bytes};
     link->reserved = -1;
     atomic_store_explicit(&link->committed, number + 1, memory_order_release);
     gp_threads_wake(link->world, base->receiver);
