@@ -42,6 +42,9 @@ static struct {
 /* Threads of gp_thread_create that have not ended: decides whether spinning pays. */
 static _Atomic int running_threads;
 
+/* Processes that have as many, on the same processors. */
+static _Atomic int sharing_processes = 1;
+
 /* The processors this process was started on: those of its first thread, which gpipe never pins. */
 static hwloc_cpuset_t allowed_processors(hwloc_topology_t topology) {
     hwloc_cpuset_t allowed = hwloc_bitmap_alloc();
@@ -165,6 +168,10 @@ int gp_core_count(void) {
     return machine.cores;
 }
 
+void gp_threads_share_processors(int processes) {
+    atomic_store(&sharing_processes, processes);
+}
+
 double gp_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -189,10 +196,15 @@ void gp_event_signal(gp_event *event) {
     syscall(SYS_futex, &event->count, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static bool spin(gp_event *event, uint32_t seen) {
+static bool spinning_pays(void) {
     pthread_once(&machine.once, discover_machine);
-    bool pays =
-        machine.processors >= 2 && atomic_load_explicit(&running_threads, memory_order_relaxed) <= machine.processors;
+    int threads = atomic_load_explicit(&running_threads, memory_order_relaxed);
+    int processes = atomic_load_explicit(&sharing_processes, memory_order_relaxed);
+    return machine.processors >= 2 && threads <= machine.processors / processes;
+}
+
+static bool spin(gp_event *event, uint32_t seen) {
+    bool pays = spinning_pays();
     for (int i = 0; pays && i < SPINS; i++) {
         if (atomic_load(&event->count) != seen) return true;
         pause_briefly();

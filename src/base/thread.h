@@ -21,6 +21,9 @@ void gp_thread_join(gp_thread *thread);
 /* Cores that this process may use. */
 int gp_core_count(void);
 
+/* So many processes, this one among them, that are as busy share the processors that it may use (at first 1). */
+void gp_threads_share_processors(int processes);
+
 /* Seconds on a monotonic clock. */
 double gp_seconds(void);
 
@@ -34,7 +37,8 @@ uint32_t gp_event_now(gp_event *event);
 /* Wakes all who wait. */
 void gp_event_signal(gp_event *event);
 /* Returns true once the count differs from `seen`, false after `seconds` (negative: no limit). Spins a little first,
- * unless more threads of gp_thread_create are alive than there are processors to run them. */
+ * unless more threads of gp_thread_create are alive (in all processes that share) than there are processors to run
+ * them. */
 bool gp_event_wait(gp_event *event, uint32_t seen, double seconds);
 
 #endif

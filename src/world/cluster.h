@@ -14,6 +14,9 @@ gp_status gp_world_create_cluster(gp_world **world, gp_cluster *cluster, int wor
 gp_status gp_cluster_gather(gp_cluster *cluster, const void *mine, size_t bytes, void *all);
 gp_status gp_cluster_share(gp_cluster *cluster, int root, void *data, size_t bytes);
 
+/* gp_cluster_launched, and by which launcher (a constant text). Pure. */
+int gp_cluster_launched_by(const char **by);
+
 /* Cores are handed out rank by rank: how many ranks before this one share the processors that it may use. A launcher
  * that has bound ranks to processors of their own has left nothing to hand out. */
 int gp_cluster_first_core(const gp_cluster *cluster);

@@ -1,19 +1,7 @@
 /* Clusters of a gpipe that was built without MPI: there are none, and a program that a launcher started as one of
  * several must not run as if it were alone. */
-#include <stdlib.h>
-
 #include "base/status.h"
 #include "world/cluster.h"
-
-int gp_cluster_launched(void) {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const char *text = getenv(sizes[i]);
-        int size = text ? atoi(text) : 0;
-        if (size > 0) return size;
-    }
-    return 0;
-}
 
 static gp_status refuse(void) {
     return gp_error(GP_INVALID, "this gpipe was built without MPI (GPIPE_MPI): it cannot work with other processes");

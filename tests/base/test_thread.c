@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -181,6 +182,37 @@ static void test_event_wakes_all(void **state) {
     assert_int_equal(c.go.sleepers, 0);
 }
 
+/* How often waits that are over before any spinning would be have given the processor away. */
+static long sleeps_in_waits(void) {
+    gp_event event = {0};
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    for (int i = 0; i < 200; i++)
+        assert_false(gp_event_wait(&event, 0, 4e-6));
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+static void sleep_through(void *event) {
+    gp_event_wait(event, 0, -1);
+}
+
+/* Where other processes need the processors a waiter leaves them to those: it does not spin. */
+static void test_no_spinning_beside_other_processes(void **state) {
+    gp_event over = {0};
+    gp_thread *worker;
+    (void)state;
+    if (gp_core_count() < 2) skip(); /* nobody spins anyhow */
+    assert_int_equal(gp_thread_create(&worker, sleep_through, &over, 0, 0), GP_OK);
+    long alone = sleeps_in_waits();
+    gp_threads_share_processors(1000);
+    long beside = sleeps_in_waits();
+    gp_threads_share_processors(1);
+    gp_event_signal(&over);
+    gp_thread_join(worker);
+    if (alone > 50 || beside < 100) fail_msg("of 200 waits %ld sleep alone, %ld beside others", alone, beside);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pinning),
@@ -189,6 +221,7 @@ int main(void) {
         cmocka_unit_test(test_event_timeout),
         cmocka_unit_test(test_event_hand_over),
         cmocka_unit_test(test_event_wakes_all),
+        cmocka_unit_test(test_no_spinning_beside_other_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -220,3 +220,61 @@ load processes
     [ "$status" -eq 2 ] || fail "not refused"
     says "gpipe has no module for the MPI implementation lam"
 }
+
+@test "a folder without modules, and modules that cannot be opened, are refused with the reason" {
+    mkdir none broken missing
+    GPIPE_MODULES=none together -n 2 "$GPIPE" train run.yaml
+    [ "$status" -eq 2 ] || fail "not refused"
+    says "it has no module for it: $IMPLEMENTATION was looked for"
+    for name in openmpi mpich; do echo garbage >"broken/gpipe-mpi-$name.so"; done
+    GPIPE_MODULES=broken together -n 2 "$GPIPE" train run.yaml
+    [ "$status" -eq 2 ] || fail "not refused"
+    says "it has no module for it that can be opened ("
+    # As where gpipe is installed and the MPI library is not.
+    sed 's/libmpi/libmpx/g' "$GPIPE_MODULES/gpipe-mpi-$IMPLEMENTATION.so" >"missing/gpipe-mpi-$IMPLEMENTATION.so"
+    GPIPE_MODULES=missing GPIPE_MPI=$IMPLEMENTATION together -n 2 "$GPIPE" train run.yaml
+    [ "$status" -eq 2 ] || fail "not refused"
+    says "gpipe has no module for the MPI implementation $IMPLEMENTATION that can be opened (libmpx"
+    [ ! -e out ]
+}
+
+
+# On an srun and an scontrol made of the launcher: a signal before the end of the time, then the rest, then an error that
+# would come again.
+@test "the batch script of the documentation goes on until all steps are made" {
+    mkdir bin
+    cat >bin/srun <<'SH'
+#!/bin/bash
+shift
+exec $MPIRUN -n 2 "$GPIPE" "$@" --set pipeline.partitions=2 --set pipeline.replicas=1 --set device.threads=1 --set train.steps="$STEPS" </dev/null
+SH
+    printf '#!/bin/sh\necho "$@" >>requeued\n' >bin/scontrol
+    chmod +x bin/*
+    sed -n '/^#!\/bin\/sh/,/^```/p' "$BATS_TEST_DIRNAME/../../docs/clusters.md" | grep -v '^```' >batch.sh
+    sed -i '/out: out/d' run.yaml
+    submit() { # STEPS
+        status=0
+        output=$(sed "s/step-2000/step-$1/" batch.sh | STEPS=$1 SLURM_JOB_ID=7 PATH="$PWD/bin:$PATH" timeout -k 5 100 sh 2>&1) || status=$?
+    }
+    (
+        for _ in $(seq 1 300); do
+            [ -e runs/run/metrics.jsonl ] && [ "$(wc -l <runs/run/metrics.jsonl)" -gt 3 ] && break
+            sleep 0.1
+        done
+        kill -USR1 "$(pid_of 1)"
+    ) &
+    submit 10000000
+    wait
+    ended 0
+    says "interrupted after step"
+    [ "$(cat requeued)" = "requeue 7" ] || fail "not requeued"
+    steps=$(($(wc -l <runs/run/metrics.jsonl) + 20))
+    submit $steps
+    ended 0
+    [ -e "runs/run/checkpoints/step-$steps/model.safetensors" ]
+    [ "$(wc -l <requeued)" -eq 1 ] || fail "requeued after the last step"
+    echo "nonsense: 1" >>run.yaml
+    submit $((steps + 10))
+    ended 2
+    [ "$(wc -l <requeued)" -eq 1 ] || fail "requeued after an error"
+}

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "world/mpi/inside.h"
 
@@ -51,10 +52,50 @@ static void long_messages_are_cut(void **state) {
     assert_int_equal(gp_mpi_piece_bytes(((size_t)3 << 30) + 1, 3, largest), 1);
 }
 
+/* An MPI that takes a few messages and then no more. */
+static int left;
+
+static int take_message(gp_mpi_comm *comm, gp_mpi_pool *pool, const void *data, int bytes, int to, int tag,
+                        void *user) {
+    (void)comm, (void)pool, (void)data, (void)bytes, (void)to, (void)tag, (void)user;
+    return left-- > 0 ? 0 : 1;
+}
+
+static int take_receive(gp_mpi_comm *comm, gp_mpi_pool *pool, void *data, int bytes, int from, int tag, void *user) {
+    return take_message(comm, pool, data, bytes, from, tag, user);
+}
+
+static void describe(int error, char *text, size_t size) {
+    snprintf(text, size, "error %d", error);
+}
+
+/* What is counted as under way is what will finish: who waits for the rest would wait for ever. */
+static void pieces_that_were_not_begun_are_not_awaited(void **state) {
+    static const gp_mpi_calls calls = {.send = take_message, .receive = take_receive, .describe = describe};
+    char data[100] = {0};
+    (void)state;
+    for (int begun = 0; begun <= 4; begun++) {
+        gp_cluster cluster = {.calls = &calls, .largest = 25};
+        gp_mpi_transfer sending = {.world = NULL}, receiving = {.world = NULL};
+        gp_status expected = begun == 4 ? GP_OK : GP_FAILED;
+        left = begun;
+        assert_int_equal(gp_mpi_send(&cluster, NULL, data, 90, 100, 1, 0, &sending), expected);
+        assert_int_equal(atomic_load(&sending.pending), begun);
+        assert_int_equal(atomic_load(&cluster.sends), begun);
+        assert_true(sending.sends);
+        left = begun;
+        assert_int_equal(gp_mpi_receive(&cluster, NULL, data, 100, 1, 0, &receiving), expected);
+        assert_int_equal(atomic_load(&receiving.pending), begun);
+        assert_false(receiving.sends);
+        assert_int_equal(atomic_load(&cluster.sends), begun);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_make_up_the_message),
         cmocka_unit_test(long_messages_are_cut),
+        cmocka_unit_test(pieces_that_were_not_begun_are_not_awaited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -453,7 +453,76 @@ static void sums_are_added_in_order(void **state) {
     end_team(&all);
 }
 
+/* Worker 1 gives nothing, and gets the sum all the same. */
+static gp_status sum_what_one_gives(team *all, int worker) {
+    static const int pair[2] = {0, 1};
+    static const gp_piece pieces[2] = {{0, 4}, {4, 4}};
+    float given[8], sums[8] = {0};
+    void *contribution = given;
+    gp_group *group;
+    gp_group_options options = {.members = pair, .member_count = 2, .tag = 5, .contributions = 1, .piece_bytes = 64};
+    gp_group_sum_part part = {.contributions = &contribution,
+                              .contribution_count = worker == 0,
+                              .destination = sums,
+                              .pieces = pieces,
+                              .element = sizeof(float),
+                              .sum = sum_floats};
+    if (worker > 1) return gp_world_barrier(all->world, worker);
+    char *staging = lend(all, worker, 0, gp_group_staging_bytes(all->world, worker, &options) + 1);
+    options.staging = staging;
+    GP_TRY(gp_group_open(all->world, worker, &options, &group));
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 8; i++)
+            given[i] = addend(round, i);
+        GP_TRY(gp_group_sum(group, &part));
+        for (int i = 0; i < 8; i++)
+            if (sums[i] != addend(round, i)) return gp_error(GP_FAILED, "round %d: another sum", round);
+    }
+    return gp_world_barrier(all->world, worker);
+}
+
+static void members_may_give_nothing(void **state) {
+    team all;
+    form_team(&all, *state, 2, sum_what_one_gives, NULL);
+    run_team(&all);
+    assert_all_done(&all);
+    end_team(&all);
+}
+
 /* ---- failure ---- */
+
+/* Everybody gathers into memory that goes away at once, until the last worker fails: nobody is to touch the memory of
+ * one who has left. */
+static gp_status gather_until_a_failure(team *all, int worker) {
+    enum { BYTES = 4096 };
+    size_t total = (size_t)BYTES * (size_t)all->workers;
+    for (int round = 0;; round++) {
+        if (worker == all->workers - 1 && round == *(int *)all->data) return gp_error(GP_INVALID, "enough");
+        char *mine = gp_allocate(BYTES), *gathered = gp_allocate(total);
+        if (!mine || !gathered) return GP_OUT_OF_MEMORY;
+        memset(mine, round, BYTES);
+        gp_status status = gp_world_all_gather(all->world, worker, mine, BYTES, gathered);
+        bool right = status != GP_OK || (gathered[0] == (char)round && gathered[total - 1] == (char)round);
+        memset(gathered, -1, total);
+        gp_free(mine);
+        gp_free(gathered);
+        if (status != GP_OK) return status;
+        if (!right) return gp_error(GP_FAILED, "round %d has gathered something else", round);
+    }
+}
+
+static void a_failure_ends_gathering(void **state) {
+    for (int rounds = 0; rounds < 12; rounds++) {
+        team all;
+        form_team(&all, *state, 3, gather_until_a_failure, NULL);
+        all.data = &rounds;
+        run_team(&all);
+        int first = gp_world_first_local(all.world), end = first + gp_world_local_workers(all.world);
+        for (int w = first; w < end; w++)
+            assert_int_equal(all.members[w].status, w == all.workers - 1 ? GP_INVALID : GP_ABORTED);
+        end_team(&all);
+    }
+}
 
 /* Worker 0 fails while the others wait: for a message, for a slot, at a barrier, in a sum. */
 static gp_status wait_for_a_failure(team *all, int worker) {
@@ -635,6 +704,8 @@ static int run_cases(const char *name, setting *where) {
         cmocka_unit_test_prestate(gathering_gives_everybody_all, where),
         cmocka_unit_test_prestate(processes_share_rows_and_data, where),
         cmocka_unit_test_prestate(sums_are_added_in_order, where),
+        cmocka_unit_test_prestate(members_may_give_nothing, where),
+        cmocka_unit_test_prestate(a_failure_ends_gathering, where),
         cmocka_unit_test_prestate(a_failure_ends_every_wait, where),
         cmocka_unit_test_prestate(failures_at_once_become_one, where),
         cmocka_unit_test_prestate(long_waits_are_reported, where),

@@ -31,7 +31,7 @@ typedef struct gp_mpi_finished {
     int error;
 } gp_mpi_finished;
 
-enum { GP_MPI_CALLS_VERSION = 1, GP_MPI_ANYBODY = -1 };
+enum { GP_MPI_CALLS_VERSION = 2, GP_MPI_ANYBODY = -1 };
 
 typedef struct gp_mpi_calls {
     int version; /* GP_MPI_CALLS_VERSION */
@@ -43,7 +43,6 @@ typedef struct gp_mpi_calls {
     /* Ends the whole job. */
     void (*abort)(int status);
     void (*describe)(int error, char *text, size_t size);
-    int (*largest_tag)(void);
 
     /* `communicator`: the address of an MPI_Comm, or NULL for MPI_COMM_WORLD. The comm is only a name for it. NULL: no
      * memory. */

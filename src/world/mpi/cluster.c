@@ -100,7 +100,7 @@ typedef struct opinion {
 
 gp_status gp_cluster_agree(gp_cluster *cluster, gp_status status) {
     opinion *all = gp_allocate_array((size_t)cluster->ranks, sizeof *all);
-    opinion mine = {.status = all ? status : GP_OUT_OF_MEMORY};
+    opinion mine = {.status = status};
     if (!all) return GP_OUT_OF_MEMORY;
     if (status != GP_OK) snprintf(mine.message, sizeof mine.message, "%s", gp_error_message());
     gp_status result = gp_cluster_gather(cluster, &mine, sizeof mine, all);
@@ -158,10 +158,6 @@ gp_status gp_cluster_compare(gp_cluster *cluster, const char *what, const void *
 }
 
 /* ---- what is known ---- */
-
-int gp_cluster_launched(void) {
-    return gp_mpi_launched(NULL);
-}
 
 int gp_cluster_rank(const gp_cluster *cluster) {
     return cluster->rank;
@@ -238,6 +234,7 @@ static void find_sharers(gp_cluster *cluster, const introduction *all) {
         cluster->sharers++;
         cluster->turn += r < cluster->rank;
     }
+    gp_threads_share_processors(cluster->sharers);
 }
 
 static gp_status meet_the_others(gp_cluster *cluster) {
@@ -289,7 +286,7 @@ static gp_status own_communicator(gp_cluster *cluster, const void *communicator)
 /* srun without a plugin for this MPI starts every process as a job of its own. */
 static gp_status check_launcher(const gp_cluster *cluster, const gp_cluster_options *options) {
     const char *by;
-    int launched = gp_mpi_launched(&by);
+    int launched = gp_cluster_launched_by(&by);
     if (options->communicator || launched <= 1 || cluster->ranks > 1) return GP_OK;
     return gp_error(GP_INVALID,
                     "%s started %d processes, but MPI (%s) sees one: start them with the launcher of that MPI (with "
@@ -386,6 +383,7 @@ static void free_cluster(gp_cluster *cluster, bool orderly) {
         cluster->calls->comm_free(cluster->comm, true);
         if (cluster->initialised) cluster->calls->finalise();
     }
+    gp_threads_share_processors(1);
     if (orderly) gp_control_destroy(cluster->control); /* otherwise MPI may still write to it */
     pthread_mutex_destroy(&cluster->lock);
     pthread_mutex_destroy(&cluster->list_lock);

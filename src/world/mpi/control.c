@@ -87,8 +87,7 @@ static void send_mail(gp_cluster *cluster, control_mail *mail, int to) {
     size_t bytes = sizeof mail->message;
     bool gone = atomic_load(&cluster->peers[to].lost) || atomic_load(&cluster->peers[to].left);
     if (to == cluster->rank || gone || atomic_load(&mail->transfer.pending) > 0) return;
-    if (gp_mpi_send(cluster, cluster->comm, &mail->message, bytes, bytes, to, CONTROL_TAG, &mail->transfer) != GP_OK)
-        atomic_store(&mail->transfer.pending, 0);
+    gp_mpi_send(cluster, cluster->comm, &mail->message, bytes, bytes, to, CONTROL_TAG, &mail->transfer);
 }
 
 static int lost_rank(const gp_cluster *cluster) {

@@ -63,7 +63,9 @@ static gp_status start(gp_mpi_world *world, gp_mpi_exchange *exchange, int to, s
     return status;
 }
 
-static gp_status make_room(gp_mpi_exchange *exchange, size_t bytes) {
+/* After a failure the last exchange may still be under way, into the memory that there is. */
+static gp_status make_room(const gp_mpi_world *world, gp_mpi_exchange *exchange, size_t bytes) {
+    if (gp_threads_failed(&world->threads.world, NULL)) return gp_error(GP_ABORTED, "stopped because a worker failed");
     if (bytes <= exchange->capacity) return GP_OK;
     gp_free(exchange->memory);
     exchange->capacity = 0;
@@ -78,7 +80,7 @@ static gp_status make_room(gp_mpi_exchange *exchange, size_t bytes) {
 gp_status gp_mpi_exchange_all(gp_mpi_world *world, gp_mpi_exchange *exchange, int seat, const void *mine, size_t bytes,
                               void *all) {
     int rank = world->cluster->rank, ranks = world->cluster->ranks;
-    GP_TRY(make_room(exchange, bytes * (size_t)ranks));
+    GP_TRY(make_room(world, exchange, bytes * (size_t)ranks));
     memcpy(exchange->memory, mine, bytes);
     aim(world, exchange, seat);
     for (int known = 1; known < ranks; known *= 2) {
@@ -117,7 +119,7 @@ gp_status gp_mpi_exchange_one(gp_mpi_world *world, gp_mpi_exchange *exchange, in
     aim(world, exchange, -1);
     for (size_t at = 0; at < bytes; at += PORTION) {
         size_t count = bytes - at < PORTION ? bytes - at : PORTION;
-        GP_TRY(make_room(exchange, count));
+        GP_TRY(make_room(world, exchange, count));
         if (world->cluster->rank == root) memcpy(exchange->memory, (char *)data + at, count);
         GP_TRY(pass_on(world, exchange, root, count));
         if (world->cluster->rank != root) memcpy((char *)data + at, exchange->memory, count);

@@ -11,7 +11,7 @@
 
 typedef struct group_member {
     int worker, rank;
-    int contributions; /* that it gives in every sum; 0: not known yet */
+    int contributions; /* that it gives in every sum */
     int first;         /* of them, in staging memory */
     int send_tag, receive_tag;
 } group_member;
@@ -23,7 +23,8 @@ typedef struct gp_mpi_group {
     gp_lane lane;
     int place, count;
     group_member *members;
-    int own; /* contributions of its own; 0: no sum has been made yet */
+    bool counted; /* the first sum has begun: everybody's contributions are known */
+    int own;      /* contributions of its own */
     int foreign_most, foreign;
     size_t piece_bytes;
     char *staging;
@@ -185,6 +186,7 @@ static gp_status exchange_counts(gp_mpi_group *group, int own) {
         if (status == GP_OK) status = send(group, i, &told[i], sizeof *told);
     }
     GP_TRY(end_round(group, status));
+    group->counted = true;
     group->own = own;
     for (int i = 0; i < group->count; i++) {
         if (i == group->place) continue;
@@ -240,6 +242,7 @@ static void add_own_piece(gp_mpi_group *group, const gp_group_sum_part *part) {
             group->sources[count++] =
                 own ? (const char *)part->contributions[c] + offset : staging_of(group, group->members[i].first + c);
     }
+    if (count == 0) return;
     part->sum(part->user, (char *)part->destination + offset, group->sources, count, part->pieces[group->place].count);
 }
 
@@ -260,7 +263,7 @@ static gp_status exchange_pieces(gp_mpi_group *group, char *array, const gp_piec
 
 static gp_status sum(gp_group *base, const gp_group_sum_part *part) {
     gp_mpi_group *group = mpi_group_of(base);
-    if (group->own == 0) GP_TRY(exchange_counts(group, part->contribution_count));
+    if (!group->counted) GP_TRY(exchange_counts(group, part->contribution_count));
     if (part->contribution_count != group->own || bytes_of(part, group->place) > group->piece_bytes)
         return gp_error(GP_FAILED, "a sum of %d contributions and %zu bytes in a group made for %d and %zu",
                         part->contribution_count, bytes_of(part, group->place), group->own, group->piece_bytes);

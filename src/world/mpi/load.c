@@ -1,4 +1,4 @@
-/* Which MPI started the program can be read from its environment; the module for it is looked for beside the library.
+/* Which MPI started the program shows in its environment; the module for it is looked for beside the library.
  * A program that uses MPI itself has the library of one implementation in it, which then must be the one. */
 #include "world/mpi/load.h"
 
@@ -6,30 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/status.h"
-
-/* ---- who started us ---- */
-
-static int number_of(const char *variable) {
-    const char *text = getenv(variable);
-    return text ? atoi(text) : 0;
-}
-
-int gp_mpi_launched(const char **by) {
-    static const struct {
-        const char *variable, *launcher;
-    } sizes[] = {{"OMPI_COMM_WORLD_SIZE", "mpirun (Open MPI)"},
-                 {"PMI_SIZE", "mpiexec (PMI)"},
-                 {"SLURM_STEP_NUM_TASKS", "srun (Slurm)"}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        int size = number_of(sizes[i].variable);
-        if (by) *by = sizes[i].launcher;
-        if (size > 0) return size;
-    }
-    return 0;
-}
 
 /* ---- which implementation ---- */
 
@@ -63,18 +43,18 @@ static char *own_folder(void) {
 
 static void *open_in(const char *folder, const char *implementation, char *reason, size_t size) {
     char *path = gp_format_text("%s/gpipe-mpi-%s.so", folder, implementation);
+    bool there = path && access(path, F_OK) == 0;
     /* MPI libraries load components of their own, which look for its symbols in the whole program. */
-    void *module = path ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
-    const char *error = module ? NULL : dlerror();
-    if (error && !strstr(error, "No such file")) snprintf(reason, size, " (%s)", error);
+    void *module = there ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+    if (there && !module) snprintf(reason, size, " that can be opened (%s)", dlerror());
     gp_free(path);
     return module;
 }
 
 static void *open_module(const char *implementation, char *reason, size_t size) {
-    const char *given = getenv("GPIPE_MODULES");
+    const char *given = getenv("GPIPE_MODULES"); /* who names a folder means no other one */
     char *own = own_folder(), *beside = own ? gp_format_text("%s/gpipe", own) : NULL;
-    const char *folders[] = {given, beside, GPIPE_MODULE_FOLDER};
+    const char *folders[] = {given ? given : beside, given ? NULL : GPIPE_MODULE_FOLDER};
     void *module = NULL;
     for (size_t i = 0; !module && i < sizeof folders / sizeof *folders; i++)
         if (folders[i]) module = open_in(folders[i], implementation, reason, size);
@@ -109,6 +89,6 @@ gp_status gp_mpi_load(const char *implementation, const gp_mpi_calls **calls) {
         module = strcmp(implementations[i], first) == 0 ? NULL : open_module(implementations[i], reason, sizeof reason);
         if (module) return take_table(module, implementations[i], calls);
     }
-    return gp_error(GP_INVALID, "gpipe was started by MPI, but it has no module for it: %s was looked for%s", first,
-                    reason);
+    return gp_error(GP_INVALID, "gpipe was started by MPI, but it has no module for it%s: %s was looked for", reason,
+                    first);
 }

@@ -9,7 +9,4 @@
  * started it). The module stays loaded: MPI cannot be unloaded. Errors: GP_INVALID, naming what was looked for. */
 gp_status gp_mpi_load(const char *implementation, const gp_mpi_calls **calls);
 
-/* Whether a launcher (mpirun, srun) started this process as one of several, by its environment: how many, or 0. */
-int gp_mpi_launched(const char **by);
-
 #endif

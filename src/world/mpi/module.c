@@ -59,12 +59,6 @@ static void describe(int error, char *text, size_t size) {
     text[bytes] = '\0';
 }
 
-static int largest_tag(void) {
-    int *bound = NULL, there = 0;
-    if (MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &there) != MPI_SUCCESS || !there) return 32767;
-    return *bound;
-}
-
 /* ---- the pool ---- */
 
 static bool grow(gp_mpi_pool *pool, int capacity) {
@@ -255,7 +249,6 @@ static const gp_mpi_calls calls = {
     .finalise = finalise,
     .abort = end_job,
     .describe = describe,
-    .largest_tag = largest_tag,
     .comm_of = comm_of,
     .duplicate = duplicate,
     .comm_free = comm_free,

@@ -35,27 +35,34 @@ gp_status gp_mpi_error(const gp_cluster *cluster, int error, const char *what) {
     return gp_error(GP_FAILED, "%s: %s", what, text);
 }
 
-static void begin(gp_cluster *cluster, gp_mpi_transfer *transfer, int pieces) {
+static void begin(gp_cluster *cluster, gp_mpi_transfer *transfer, int pieces, bool sends) {
     transfer->begun = gp_seconds();
     transfer->ended = 0;
+    transfer->sends = sends;
     atomic_store(&transfer->error, 0);
     atomic_store_explicit(&transfer->pending, pieces, memory_order_relaxed);
     atomic_store_explicit(&cluster->active, transfer->begun, memory_order_relaxed);
+}
+
+/* Only the pieces that were begun will finish. */
+static gp_status not_begun(const gp_cluster *cluster, gp_mpi_transfer *transfer, int begun, int error,
+                           const char *what) {
+    atomic_store(&transfer->pending, begun);
+    return gp_mpi_error(cluster, error, what);
 }
 
 gp_status gp_mpi_send(gp_cluster *cluster, gp_mpi_comm *comm, const void *data, size_t bytes, size_t slot_bytes, int to,
                       int tag, gp_mpi_transfer *transfer) {
     int pieces = gp_mpi_pieces(slot_bytes, cluster->largest);
     if (cluster->dead) return gp_error(GP_ABORTED, "stopped because another rank was lost");
-    begin(cluster, transfer, pieces);
+    begin(cluster, transfer, pieces, true);
     for (int i = 0; i < pieces; i++) {
         const char *from = (const char *)data + (size_t)i * cluster->largest;
         int count = (int)gp_mpi_piece_bytes(bytes, i, cluster->largest);
         int error = cluster->calls->send(comm, cluster->pool, count > 0 ? from : data, count, to, tag, transfer);
-        if (error) return gp_mpi_error(cluster, error, "a message could not be sent");
+        if (error) return not_begun(cluster, transfer, i, error, "a message could not be sent");
         atomic_fetch_add_explicit(&cluster->sends, 1, memory_order_relaxed);
     }
-    transfer->sends = true;
     return GP_OK;
 }
 
@@ -63,13 +70,12 @@ gp_status gp_mpi_receive(gp_cluster *cluster, gp_mpi_comm *comm, void *data, siz
                          gp_mpi_transfer *transfer) {
     int pieces = gp_mpi_pieces(slot_bytes, cluster->largest);
     if (cluster->dead) return gp_error(GP_ABORTED, "stopped because another rank was lost");
-    begin(cluster, transfer, pieces);
-    transfer->sends = false;
+    begin(cluster, transfer, pieces, false);
     for (int i = 0; i < pieces; i++) {
         char *to = (char *)data + (size_t)i * cluster->largest;
         int count = (int)gp_mpi_piece_bytes(slot_bytes, i, cluster->largest);
         int error = cluster->calls->receive(comm, cluster->pool, to, count, from, tag, transfer);
-        if (error) return gp_mpi_error(cluster, error, "a message could not be received");
+        if (error) return not_begun(cluster, transfer, i, error, "a message could not be received");
     }
     return GP_OK;
 }
@@ -128,7 +134,9 @@ void gp_mpi_take_back(gp_cluster *cluster, gp_mpi_transfer *transfers, int count
         if (atomic_load(&transfers[i].pending) > 0) cluster->calls->cancel(cluster->pool, &transfers[i]);
     while (!cluster->dead && some_pending(transfers, count)) {
         gp_cluster_poll_locked(cluster);
-        if (gp_seconds() > limit) cluster->dead = true; /* what MPI holds on to goes away now */
+        if (gp_seconds() < limit) continue;
+        gp_cluster_fail(cluster, GP_FAILED, -1, "MPI does not let go of receives that were cancelled", false);
+        cluster->dead = true; /* what it holds on to goes away now */
     }
 }
 

@@ -137,7 +137,8 @@ static gp_status share_data(gp_world *base, int root, void *data, size_t bytes) 
 static void drain(gp_mpi_world *world) {
     gp_cluster *cluster = world->cluster;
     gp_mpi_transfer barrier = {.world = NULL};
-    char mine = 0, *all = gp_allocate((size_t)cluster->ranks);
+    size_t ranks = (size_t)cluster->ranks;
+    char *all = gp_allocate(ranks + 1);
     bool begun = false;
     for (int rounds = 0; all && !atomic_load(&cluster->failed); rounds++) {
         bool found = false;
@@ -146,7 +147,7 @@ static void drain(gp_mpi_world *world) {
         int error = cluster->calls->discard(world->comm, &found);
         if (!begun && !error && atomic_load(&cluster->sends) == 0) {
             atomic_store(&barrier.pending, 1);
-            error = cluster->calls->gather(cluster->comm, cluster->pool, &mine, 1, all, &barrier);
+            error = cluster->calls->gather(cluster->comm, cluster->pool, all + ranks, 1, all, &barrier);
             begun = true;
         }
         gp_cluster_unlock(cluster);
@@ -154,7 +155,11 @@ static void drain(gp_mpi_world *world) {
         struct timespec time = {.tv_nsec = 20000};
         if (!found && rounds > 50) nanosleep(&time, NULL);
     }
-    if (atomic_load(&barrier.pending) == 0) gp_free(all); /* otherwise MPI may still write to it */
+    gp_cluster_lock(cluster);
+    bool over = atomic_load(&barrier.pending) == 0;
+    if (!over) cluster->dead = true; /* nobody must count the barrier any more */
+    gp_cluster_unlock(cluster);
+    if (over) gp_free(all); /* otherwise MPI may still write to it */
 }
 
 static void take_from_list(gp_mpi_world *world) {
