@@ -36,6 +36,8 @@ static int initialise(bool *initialised, gp_mpi_threads *threads) {
     if (error == MPI_SUCCESS) {
         error = there ? MPI_Query_thread(&provided) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
         *initialised = !there && error == MPI_SUCCESS;
+        /* MPICH asks its handler about failed transfers of any communicator. */
+        if (*initialised) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     }
     *threads = level_of(provided);
     return error;

@@ -144,6 +144,7 @@ static void drain(gp_mpi_world *world) {
         bool found = false;
         gp_cluster_lock(cluster);
         gp_cluster_poll_locked(cluster);
+        bool all_here = begun && atomic_load(&barrier.pending) == 0;
         int error = cluster->calls->discard(world->comm, &found);
         if (!begun && !error && atomic_load(&cluster->sends) == 0) {
             atomic_store(&barrier.pending, 1);
@@ -151,7 +152,7 @@ static void drain(gp_mpi_world *world) {
             begun = true;
         }
         gp_cluster_unlock(cluster);
-        if (error || (begun && atomic_load(&barrier.pending) == 0)) break;
+        if (error || (all_here && !found)) break; /* what is left would go to a world of the same context to come */
         struct timespec time = {.tv_nsec = 20000};
         if (!found && rounds > 50) nanosleep(&time, NULL);
     }
