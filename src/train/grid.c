@@ -300,6 +300,7 @@ gp_status gp_grid_share_times(gp_layout *layout, gp_status status, gp_stage_time
     gp_stage_times *all = gp_allocate_array(ranks * layers, sizeof *all);
     double *speeds = gp_allocate_array(ranks, sizeof *speeds);
     status = gp_cluster_agree(cluster, all && speeds ? GP_OK : GP_OUT_OF_MEMORY);
+    if (!all || !speeds) status = GP_OUT_OF_MEMORY; /* all have agreed that one has none */
     if (status == GP_OK) status = gp_cluster_gather(cluster, times, bytes, all);
     if (status == GP_OK) status = gp_cluster_agree(cluster, speeds_of_ranks(layout, all, layers, speeds));
     if (status == GP_OK) merge_times(all, ranks, layers, speeds, times);
