@@ -19,6 +19,12 @@ typedef struct place {
     int64_t block;
 } place;
 
+static place place_of(const gp_foreign *f, const char *own) {
+    place at;
+    at.row = gp_naming_find(&f->naming, own, &at.block);
+    return at;
+}
+
 static bool find_name(const gp_foreign *f, const char *foreign, int64_t block, size_t part, size_t *tensor,
                       char name[GP_FOREIGN_NAME]) {
     return gp_shards_find(f->shards, gp_naming_format(&f->naming, foreign, f->prefixed, block, part, name), tensor);
@@ -75,7 +81,7 @@ static gp_status match_parameter(gp_foreign *f, size_t parameter) {
     gp_parameter_info info = gp_model_tensor(f->model, parameter);
     gp_views *views = &f->views[parameter];
     char name[GP_FOREIGN_NAME];
-    place at = {.row = gp_naming_find(&f->naming, info.name, &at.block)};
+    place at = place_of(f, info.name);
     if (!at.row) return gp_error(GP_FAILED, "no name is known for parameter %s", info.name);
     views->dtype = GP_F32;
     for (size_t part = 0; part < gp_naming_parts(at.row); part++) {
@@ -98,7 +104,7 @@ static gp_status find_prefix(gp_foreign *f) {
     gp_parameter_info info = gp_model_tensor(f->model, 0);
     char name[GP_FOREIGN_NAME], plain[GP_FOREIGN_NAME];
     size_t tensor;
-    place at = {.row = gp_naming_find(&f->naming, info.name, &at.block)};
+    place at = place_of(f, info.name);
     if (!at.row) return gp_error(GP_FAILED, "no name is known for parameter %s", info.name);
     f->prefixed = true;
     if (find_part(f, &at, 0, &tensor, name)) return GP_OK;

@@ -376,12 +376,47 @@ static void part(gp_cluster *cluster) {
     gp_cluster_unlock(cluster);
 }
 
-static void free_cluster(gp_cluster *cluster, bool orderly) {
+/* An MPI that cannot reach its launcher any more waits for its answer for ever, and that of MPICH over UCX may wait in
+ * MPI_Finalize for another process which is in there already and answers nobody (openucx/ucx issue 2254): a process
+ * that has nothing left to do but this ends by itself after a while. */
+enum { SECONDS_FOR_MPI = 5 };
+
+typedef struct last_resort {
+    int exit_status;
+    atomic_bool over; /* MPI has come back */
+    gp_thread *thread;
+} last_resort;
+
+static void end_without_mpi(void *user) {
+    last_resort *resort = user;
+    double limit = gp_seconds() + SECONDS_FOR_MPI;
+    while (gp_seconds() < limit) {
+        if (atomic_load(&resort->over)) return;
+        usleep(10000);
+    }
+    _exit(resort->exit_status);
+}
+
+static gp_status begin_last_resort(last_resort *resort, int exit_status) {
+    *resort = (last_resort){.exit_status = exit_status};
+    fflush(NULL);
+    return gp_thread_create(&resort->thread, end_without_mpi, resort, 0, 0);
+}
+
+static void finalise(const gp_cluster *cluster, int exit_status) {
+    last_resort resort;
+    gp_status watched = begin_last_resort(&resort, exit_status);
+    cluster->calls->finalise();
+    atomic_store(&resort.over, true);
+    if (watched == GP_OK) gp_thread_join(resort.thread);
+}
+
+static void free_cluster(gp_cluster *cluster, bool orderly, int exit_status) {
     gp_watch_stop(cluster);
     if (orderly && cluster->calls) {
         if (cluster->pool) cluster->calls->pool_free(cluster->pool);
         cluster->calls->comm_free(cluster->comm, true);
-        if (cluster->initialised) cluster->calls->finalise();
+        if (cluster->initialised) finalise(cluster, exit_status);
     }
     gp_threads_share_processors(1);
     if (orderly) gp_control_destroy(cluster->control); /* otherwise MPI may still write to it */
@@ -397,26 +432,16 @@ void gp_cluster_destroy(gp_cluster *cluster) {
     bool whole = cluster->service && !atomic_load(&cluster->failed);
     bool orderly = whole ? come_together(cluster, 0) : cluster->service == NULL && !cluster->dead;
     if (whole && orderly) part(cluster);
-    free_cluster(cluster, orderly);
-}
-
-/* An MPI that cannot reach its launcher any more would wait for its answer for ever. */
-enum { SECONDS_TO_ABORT = 5 };
-
-static void end_without_mpi(void *exit_status) {
-    double limit = gp_seconds() + SECONDS_TO_ABORT;
-    while (gp_seconds() < limit)
-        usleep(100000);
-    _exit(*(int *)exit_status);
+    free_cluster(cluster, orderly, 0);
 }
 
 void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
-    gp_thread *last_resort;
+    last_resort resort;
     if (!cluster) return;
     bool all = cluster->service && !atomic_load(&cluster->failed) && come_together(cluster, 5);
     if (all) {
         part(cluster);
-        free_cluster(cluster, true);
+        free_cluster(cluster, true, exit_status);
         return;
     }
     /* The one who has spoken ends the job; should it not be able to, the others end by themselves. */
@@ -424,8 +449,7 @@ void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
     while (!gp_cluster_speaks(cluster) && gp_seconds() < limit)
         usleep(10000);
     gp_cluster_tell_loss(cluster); /* who should have said it may have been stuck */
-    fflush(NULL);
-    if (gp_thread_create(&last_resort, end_without_mpi, &exit_status, 0, 0) != GP_OK) _exit(exit_status);
+    if (begin_last_resort(&resort, exit_status) != GP_OK) _exit(exit_status);
     cluster->calls->abort(exit_status);
     _exit(exit_status);
 }
