@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -34,18 +33,12 @@ typedef struct measurement {
     double save, load;
 } measurement;
 
-static double processor_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static bool note_step(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation) {
     measurement *m = user;
     (void)validation;
     if (metrics->step >= MOST_STEPS) return false;
     m->at[metrics->step] = bench_seconds();
-    m->processor[metrics->step] = processor_seconds();
+    m->processor[metrics->step] = bench_processor_seconds();
     m->whole[metrics->step] = gp_checkpoint_before(m->out, INT64_MAX);
     return true;
 }

@@ -1,5 +1,6 @@
 #include "common.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,4 +67,23 @@ void bench_print_machine(void) {
     if (gp_machine_describe(&machine) != GP_OK) return;
     printf("%s, %d cores, own kernels %s, products %s, bf16 by %s\n", machine.processor, machine.cores, machine.kernels,
            machine.products, machine.bf16_route);
+}
+
+double bench_processor_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void bench_pin(int core) {
+    cpu_set_t allowed, wanted;
+    int seen = 0;
+    if (core < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    for (size_t c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET(c, &allowed) || seen++ != core) continue;
+        CPU_ZERO(&wanted);
+        CPU_SET(c, &wanted);
+        sched_setaffinity(0, sizeof wanted, &wanted);
+        return;
+    }
 }

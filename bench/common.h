@@ -13,6 +13,10 @@ const char *bench_text(int count, char **arguments, const char *name);
 /* Whether "--name" was given. */
 bool bench_flag(int count, char **arguments, const char *name);
 double bench_seconds(void);
+/* Of all threads of this process. */
+double bench_processor_seconds(void);
+/* Binds the calling thread, and what it starts, to the core with this number among those it may use; < 0: nothing. */
+void bench_pin(int core);
 /* Sorts the values. */
 double bench_median(double *values, size_t count);
 /* i32[samples, context] of tokens below `vocabulary`, the same for the same seed. */

@@ -5,7 +5,6 @@
  *   bench-efficiency [--micro-batches=16] [--batch=32] [--layers=8] [--width=256] [--context=128] [--steps=2]
  * [--rounds=9]
  *                    [--recompute=0|1|2 (except_last, always, never)] [--schedule=0|1 (gpipe, 1f1b)] [--json] */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,19 +24,6 @@ typedef struct runner {
     int command, answer;
 } runner;
 
-static void pin(int core) {
-    cpu_set_t allowed, wanted;
-    int seen = 0;
-    if (core < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    for (size_t c = 0; c < CPU_SETSIZE; c++) {
-        if (!CPU_ISSET(c, &allowed) || seen++ != core) continue;
-        CPU_ZERO(&wanted);
-        CPU_SET(c, &wanted);
-        sched_setaffinity(0, sizeof wanted, &wanted);
-        return;
-    }
-}
-
 static gp_trainer *make_trainer(const settings *s, const gp_model *model, int partitions) {
     gp_pipeline_options pipeline = {.partitions = partitions,
                                     .micro_batches = s->micro_batches,
@@ -56,7 +42,7 @@ static void serve(const settings *s, int partitions, int core, int command, int 
         .layers = s->layers, .heads = 4, .width = s->width, .context = s->context, .vocabulary = 512};
     gp_model *model = NULL;
     int steps = 0;
-    pin(core);
+    bench_pin(core);
     bench_check(gp_model_create_gpt2(&model, &options), "model");
     gp_trainer *trainer = make_trainer(s, model, partitions);
     gp_tensor inputs = bench_tokens(s->batch, s->context, 512, 1), targets = bench_tokens(s->batch, s->context, 512, 2);

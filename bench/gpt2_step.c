@@ -30,7 +30,7 @@ static gp_dtype precision_of(int contender) {
     return contender == 0 ? GP_F32 : GP_BF16;
 }
 
-static void start(bench_runner *runner, const settings *s, const gp_model *model, gp_dtype precision) {
+static void start(bench_contender *runner, const settings *s, const gp_model *model, gp_dtype precision) {
     gp_pipeline_options pipeline = {.batch = s->batch,
                                     .recompute = GP_RECOMPUTE_NEVER,
                                     .balance = GP_BALANCE_PARAMETERS,
@@ -38,10 +38,10 @@ static void start(bench_runner *runner, const settings *s, const gp_model *model
                                     .device = {.threads = s->threads}};
     gp_optimizer_options optimizer = {.lr = 1e-4, .weight_decay = 0.1, .clip = 1};
     double flops = 6.0 * (double)gp_model_parameter_count(model) * (double)(s->batch * s->context);
-    bench_runner_start(runner, model, &pipeline, &optimizer, flops);
+    bench_contender_start(runner, model, &pipeline, &optimizer, flops);
 }
 
-static void print(const bench_runner *runner, const settings *s, const char *precision) {
+static void print(const bench_contender *runner, const settings *s, const char *precision) {
     double tokens = (double)(s->batch * s->context) / runner->seconds, busy = runner->processor / s->threads;
     char memory[16];
     gp_bytes_format(runner->bytes, memory, sizeof memory);
@@ -60,7 +60,7 @@ int main(int count, char **arguments) {
     settings s = read_settings(count, arguments);
     gp_gpt2_options options = {.context = s.context, .layers = s.layers};
     gp_model *model = NULL;
-    static bench_runner runners[PRECISIONS];
+    static bench_contender runners[PRECISIONS];
     bench_check(gp_model_create_gpt2(&model, &options), "model");
     gp_tensor inputs = bench_tokens(s.batch, s.context, 50257, 1), targets = bench_tokens(s.batch, s.context, 50257, 2);
     for (int c = 0; c < s.contenders; c++)
@@ -75,7 +75,7 @@ int main(int count, char **arguments) {
     }
     for (int c = 0; c < s.contenders; c++) {
         print(&runners[c], &s, gp_dtype_name(precision_of(c)));
-        bench_runner_stop(&runners[c]);
+        bench_contender_stop(&runners[c]);
     }
     gp_tensor_destroy(&inputs);
     gp_tensor_destroy(&targets);

@@ -65,7 +65,7 @@ static double flops_of(const gp_model *model) {
     return sum;
 }
 
-static void print(const bench_runner *runner, const subject *what, gp_dtype precision, bool json) {
+static void print(const bench_contender *runner, const subject *what, gp_dtype precision, bool json) {
     int partitions = runner->cores, micro_batches = partitions > 1 ? what->micro_batches : 1;
     double rate = (double)what->batch / runner->seconds;
     char memory[16], most[16];
@@ -94,7 +94,7 @@ static void head(const subject *what, const gp_model *model, double flops, doubl
 }
 
 static void measure(const subject *what, const settings *s) {
-    static bench_runner runners[RUNNERS];
+    static bench_contender runners[RUNNERS];
     gp_model *model = what->create();
     double flops = flops_of(model);
     gp_batch batch = bench_images(model, what->batch);
@@ -107,14 +107,14 @@ static void measure(const subject *what, const settings *s) {
                                             .recompute = s->recompute,
                                             .balance = w > 1 ? GP_BALANCE_TIME : GP_BALANCE_FLOPS,
                                             .precision = p == 0 ? GP_F32 : GP_BF16};
-            bench_runner_start(&runners[count++], model, &pipeline, &what->optimizer, flops * (double)what->batch);
+            bench_contender_start(&runners[count++], model, &pipeline, &what->optimizer, flops * (double)what->batch);
         }
     }
     double peak = bench_steps_run(runners, count, s->rounds, &batch.inputs, &batch.targets);
     if (!s->json) head(what, model, flops, peak);
     for (int c = 0; c < count; c++) {
         print(&runners[c], what, c % s->precisions == 0 ? GP_F32 : GP_BF16, s->json);
-        bench_runner_stop(&runners[c]);
+        bench_contender_stop(&runners[c]);
     }
     gp_batch_destroy(&batch);
     gp_model_destroy(model);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,17 +186,4 @@ int bench_service_next(const bench_service *service) {
 void bench_service_answer(const bench_service *service, double value) {
     if (service->answer < 0) return;
     if (write(service->answer, &value, sizeof value) != (ssize_t)sizeof value) exit(1);
-}
-
-void bench_pin(int core) {
-    cpu_set_t allowed, wanted;
-    int seen = 0;
-    if (core < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    for (size_t c = 0; c < CPU_SETSIZE; c++) {
-        if (!CPU_ISSET(c, &allowed) || seen++ != core) continue;
-        CPU_ZERO(&wanted);
-        CPU_SET(c, &wanted);
-        sched_setaffinity(0, sizeof wanted, &wanted);
-        return;
-    }
 }

@@ -56,7 +56,4 @@ int bench_service_next(const bench_service *service);
 /* By the first process. */
 void bench_service_answer(const bench_service *service, double value);
 
-/* Binds the calling thread, and what it starts, to the core with this number among those it may use; < 0: nothing. */
-void bench_pin(int core);
-
 #endif

@@ -1,45 +1,38 @@
 #include "steps.h"
 
-#include <time.h>
-
-void bench_runner_start(bench_runner *runner, const gp_model *model, const gp_pipeline_options *pipeline,
-                        const gp_optimizer_options *optimizer, double flops) {
+void bench_contender_start(bench_contender *contender, const gp_model *model, const gp_pipeline_options *pipeline,
+                           const gp_optimizer_options *optimizer, double flops) {
     int threads = pipeline->device.threads > 1 ? pipeline->device.threads : 1;
-    *runner = (bench_runner){.flops = flops};
-    bench_check(gp_trainer_create(&runner->trainer, model, pipeline, optimizer, 1000), "trainer");
-    const gp_plan *plan = gp_trainer_plan(runner->trainer);
-    runner->cores = (int)plan->worker_count * threads;
+    *contender = (bench_contender){.flops = flops};
+    bench_check(gp_trainer_create(&contender->trainer, model, pipeline, optimizer, 1000), "trainer");
+    const gp_plan *plan = gp_trainer_plan(contender->trainer);
+    contender->cores = (int)plan->worker_count * threads;
     for (size_t w = 0; w < plan->worker_count; w++) {
         size_t bytes = plan->workers[w].bytes.total;
-        runner->bytes += bytes;
-        if (bytes > runner->most) runner->most = bytes;
+        contender->bytes += bytes;
+        if (bytes > contender->most) contender->most = bytes;
     }
 }
 
-void bench_runner_stop(bench_runner *runner) {
-    gp_trainer_destroy(runner->trainer);
-    runner->trainer = NULL;
+void bench_contender_stop(bench_contender *contender) {
+    gp_trainer_destroy(contender->trainer);
+    contender->trainer = NULL;
 }
 
-static double processor_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void step(bench_runner *runner, const gp_tensor *inputs, const gp_tensor *targets, double peak, int round) {
+static void step(bench_contender *contender, const gp_tensor *inputs, const gp_tensor *targets, double peak,
+                 int round) {
     gp_step_metrics metrics;
-    double before = bench_seconds(), processor = processor_seconds();
-    bench_check(gp_trainer_step(runner->trainer, inputs, targets, NULL, &metrics), "step");
-    double used = processor_seconds() - processor, seconds = bench_seconds() - before;
-    runner->samples[0][round] = seconds;
-    runner->samples[1][round] = used;
-    runner->samples[2][round] = runner->flops / (seconds * runner->cores) / peak;
-    runner->samples[3][round] = runner->flops / used / peak;
-    runner->bubble = metrics.bubble;
+    double before = bench_seconds(), processor = bench_processor_seconds();
+    bench_check(gp_trainer_step(contender->trainer, inputs, targets, NULL, &metrics), "step");
+    double used = bench_processor_seconds() - processor, seconds = bench_seconds() - before;
+    contender->samples[0][round] = seconds;
+    contender->samples[1][round] = used;
+    contender->samples[2][round] = contender->flops / (seconds * contender->cores) / peak;
+    contender->samples[3][round] = contender->flops / used / peak;
+    contender->bubble = metrics.bubble;
 }
 
-double bench_steps_run(bench_runner *runners, int count, int rounds, const gp_tensor *inputs,
+double bench_steps_run(bench_contender *contenders, int count, int rounds, const gp_tensor *inputs,
                        const gp_tensor *targets) {
     double peaks[BENCH_MOST_STEPS];
     if (rounds < 1) rounds = 1;
@@ -50,15 +43,15 @@ double bench_steps_run(bench_runner *runners, int count, int rounds, const gp_te
         int slot = r < 0 ? 0 : r;
         peaks[slot] = speed.peak_f32;
         for (int c = 0; c < count; c++)
-            step(&runners[c], inputs, targets, speed.peak_f32, slot);
+            step(&contenders[c], inputs, targets, speed.peak_f32, slot);
     }
     size_t made = (size_t)rounds;
     for (int c = 0; c < count; c++) {
-        bench_runner *runner = &runners[c];
-        runner->seconds = bench_median(runner->samples[0], made);
-        runner->processor = bench_median(runner->samples[1], made);
-        runner->share = bench_median(runner->samples[2], made);
-        runner->busy_share = bench_median(runner->samples[3], made);
+        bench_contender *contender = &contenders[c];
+        contender->seconds = bench_median(contender->samples[0], made);
+        contender->processor = bench_median(contender->samples[1], made);
+        contender->share = bench_median(contender->samples[2], made);
+        contender->busy_share = bench_median(contender->samples[3], made);
     }
     return bench_median(peaks, made);
 }

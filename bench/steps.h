@@ -8,7 +8,7 @@
 enum { BENCH_MOST_STEPS = 100 };
 
 /* One that takes turns: a trainer with the work of a step, and after bench_steps_run the medians. */
-typedef struct bench_runner {
+typedef struct bench_contender {
     gp_trainer *trainer;
     int cores;                 /* that it has */
     double flops;              /* of a step */
@@ -19,15 +19,16 @@ typedef struct bench_runner {
     double busy_share;         /* the same in the processor's seconds: waiting does not count */
     double bubble;
     double samples[4][BENCH_MOST_STEPS]; /* of seconds, processor, shares */
-} bench_runner;
+} bench_contender;
 
 /* Creates the trainer; ends the benchmark when it cannot. */
-void bench_runner_start(bench_runner *runner, const gp_model *model, const gp_pipeline_options *pipeline,
-                        const gp_optimizer_options *optimizer, double flops);
-void bench_runner_stop(bench_runner *runner);
+void bench_contender_start(bench_contender *contender, const gp_model *model, const gp_pipeline_options *pipeline,
+                           const gp_optimizer_options *optimizer, double flops);
+void bench_contender_stop(bench_contender *contender);
 
 /* A step of each to warm up, then `rounds` rounds (at most BENCH_MOST_STEPS) in which each makes one. Returns the
  * median of the f32 peak of a core, operations a second. */
-double bench_steps_run(bench_runner *runners, int count, int rounds, const gp_tensor *inputs, const gp_tensor *targets);
+double bench_steps_run(bench_contender *contenders, int count, int rounds, const gp_tensor *inputs,
+                       const gp_tensor *targets);
 
 #endif
