@@ -1,6 +1,7 @@
 /* The engine over processes that MPI started: the same bits as threads, whatever the grid, for every schedule and
  * recompute mode; errors and NaN are told alike by all processes. Started with 2, 3 or 4 ranks. */
 #include "support.h"
+#include "together.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,8 +10,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "world/cluster.h"
-
-static gp_cluster *cluster;
 
 enum { BATCH = 7, MICRO_BATCHES = 2, STEPS = 20 };
 
@@ -275,10 +274,7 @@ static void workers_must_spread_evenly(void **state) {
 }
 
 int main(void) {
-    if (gp_cluster_create(&cluster, NULL) != GP_OK) {
-        fprintf(stderr, "%s\n", gp_error_message());
-        return 1;
-    }
+    if (!together_begin()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_has_the_same_bits),
         cmocka_unit_test(other_models_have_the_same_bits),
@@ -289,11 +285,5 @@ int main(void) {
         cmocka_unit_test(one_process_gives_up),
         cmocka_unit_test(workers_must_spread_evenly),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (failed > 0) {
-        gp_cluster_abort(cluster, 1);
-    } else {
-        gp_cluster_destroy(cluster);
-    }
-    return failed;
+    return together_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpipe/gpipe.h"
-
-static gp_cluster *cluster;
+#include "together.h"
 
 typedef struct request {
     gp_gpt2_options model;
@@ -105,19 +103,10 @@ static void the_same_is_accepted_afterwards(void **state) {
 }
 
 int main(void) {
-    if (gp_cluster_create(&cluster, NULL) != GP_OK) {
-        fprintf(stderr, "%s\n", gp_error_message());
-        return 1;
-    }
+    if (!together_begin()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(differences_are_refused_and_named),
         cmocka_unit_test(the_same_is_accepted_afterwards),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (failed > 0) {
-        gp_cluster_abort(cluster, 1);
-    } else {
-        gp_cluster_destroy(cluster);
-    }
-    return failed;
+    return together_end(cmocka_run_group_tests(tests, NULL, NULL));
 }
