@@ -4,10 +4,7 @@
  * sizes is allocated. Beside it the paper's row, and what the paper's model of that row needs here.
  *
  * Then the same in small, for real: a limit of a hundredth, the widest AmoebaNet of six cells that eight workers train
- * within it; a step of it is made, and one worker is shown to refuse it.
- *
- *   bench-amoebanet-memory [--memory-gib=8] [--image=224] [--batch=128] [--micro-batches=32] [--momentum=0]
- *                          [--schedule=0|1 (gpipe, 1f1b)] [--quick] [--json] */
+ * within it; a step of it is made, and one worker is shown to refuse it. */
 #include <stdio.h>
 
 #include "amoebanet.h"
@@ -198,7 +195,11 @@ static void train_small(const settings *s, bool json) {
             one_refused ? "is refused" : "IS NOT REFUSED");
 }
 
+static const char usage[] = "[--memory-gib=8] [--image=224] [--batch=128] [--micro-batches=32] [--momentum=0] "
+                            "[--schedule=0|1 (gpipe, 1f1b)] [--quick] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-amoebanet-memory", usage);
     settings s = {
         .memory = (size_t)(bench_option(count, arguments, "memory-gib", 8) * GIB),
         .image = (int64_t)bench_option(count, arguments, "image", 224),

@@ -1,9 +1,7 @@
 /* Partition quality: AmoebaNet-D (18,256) cut by measured time. How much the slowest stage is over the mean, and the
  * speedups of GPipe's Table 2 (Huang et al., arXiv 1811.06965) that these times give: every schedule is simulated
  * exactly, links cost nothing, all is relative to two workers with one micro-batch. Layers are measured on one core for
- * `samples` images; the time of a micro-batch of another size is taken to be in proportion.
- *
- *   bench-amoebanet-partition [--layers=18] [--filters=256] [--image=224] [--samples=2] [--batch=128] [--json] */
+ * `samples` images; the time of a micro-batch of another size is taken to be in proportion. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -90,7 +88,10 @@ static void print_speedups(const measured *m, double batch, bool json) {
     }
 }
 
+static const char usage[] = "[--layers=18] [--filters=256] [--image=224] [--samples=2] [--batch=128] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-amoebanet-partition", usage);
     bench_amoebanet sizes = {.layers = (int64_t)bench_option(count, arguments, "layers", 18),
                              .filters = (int64_t)bench_option(count, arguments, "filters", 256),
                              .image = (int64_t)bench_option(count, arguments, "image", 224),

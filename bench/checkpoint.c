@@ -1,10 +1,6 @@
 /* What checkpoints of GPT-2 124M cost: seconds to write one and to go on from it while it is in the page cache, and how
  * much longer training takes when it saves every 20 steps.
  *
- *   bench-checkpoint [--out=FOLDER] [--layers=12] [--partitions=2] [--batch=4] [--context=256] [--saves=3]
- * [--period=10]
- *                    [--f32 | --bf16] [--json]
- *
  * A run saves after every `period` steps, by a copy that is written while the steps go on. The steps right after a save
  * are compared with those at the end of the period, when nothing is written: that is done within a minute, since shared
  * machines change speed. What a save costs, divided by the time of 20 steps, is the overhead. FOLDER (default: the
@@ -40,6 +36,9 @@ static bool note_step(void *user, const gp_step_metrics *metrics, const gp_evalu
     m->at[metrics->step] = bench_seconds();
     m->processor[metrics->step] = bench_processor_seconds();
     m->whole[metrics->step] = gp_checkpoint_before(m->out, INT64_MAX);
+    if (metrics->step % m->period == 0)
+        fprintf(stderr, "%s: step %lld of %lld, %.2f s each\n", m->precision, (long long)metrics->step,
+                (long long)((m->saves + 1) * m->period), metrics->seconds);
     return true;
 }
 
@@ -132,11 +131,8 @@ static void print(const measurement *m, bool json) {
 }
 
 /* A folder of its own in the one that is given. */
-static void make_folder(int count, char **arguments, char *path, size_t size) {
-    const char *in = ".";
-    for (int i = 1; i < count; i++)
-        if (strncmp(arguments[i], "--out=", 6) == 0) in = arguments[i] + 6;
-    snprintf(path, size, "%s/bench-checkpoint-XXXXXX", in);
+static void make_folder(const char *in, char *path, size_t size) {
+    snprintf(path, size, "%s/bench-checkpoint-XXXXXX", in ? in : ".");
     if (mkdtemp(path)) return;
     perror(path);
     exit(1);
@@ -153,7 +149,11 @@ static void remove_folder(const char *path) {
     rmdir(path);
 }
 
+static const char usage[] = "[--out=FOLDER] [--layers=12] [--partitions=2] [--batch=4] [--context=256] [--saves=3] "
+                            "[--period=10] [--bf16] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-checkpoint", usage);
     int64_t context = (int64_t)bench_option(count, arguments, "context", 256);
     gp_gpt2_options options = {.context = context, .layers = (int64_t)bench_option(count, arguments, "layers", 12)};
     gp_pipeline_options pipeline = {.partitions = (int)bench_option(count, arguments, "partitions", 2),
@@ -168,15 +168,12 @@ int main(int count, char **arguments) {
                       .saves = (int64_t)bench_option(count, arguments, "saves", 3)};
     if (m.period < 2 || m.saves < 1 || (m.saves + 1) * m.period >= MOST_STEPS) return 2;
     bench_check(gp_model_create_gpt2(&m.model, &options), "model");
-    make_folder(count, arguments, out, sizeof out);
+    make_folder(bench_text(count, arguments, "out"), out, sizeof out);
     if (!json) bench_print_machine();
-    for (int bf16 = 0; bf16 < 2; bf16++) {
-        if (bench_flag(count, arguments, bf16 ? "f32" : "bf16")) continue;
-        pipeline.precision = bf16 ? GP_BF16 : GP_F32;
-        m.precision = gp_dtype_name(pipeline.precision);
-        run(&m, &pipeline, context);
-        print(&m, json);
-    }
+    pipeline.precision = bench_flag(count, arguments, "bf16") ? GP_BF16 : GP_F32;
+    m.precision = gp_dtype_name(pipeline.precision);
+    run(&m, &pipeline, context);
+    print(&m, json);
     remove_folder(out);
     gp_model_destroy(m.model);
     return 0;

@@ -4,12 +4,7 @@
  *   D=2: two replicas, as ranks and as threads, beside two independent one-core runs side by side with the batch of one
  *        replica each: gradients are summed while backward runs.
  *
- * All of them stand ready as processes and take turns, round by round; medians of ratios of samples per second.
- *
- *   bench-cluster [--batch=16 (of a replica)] [--micro-batches=16 (K=2)] [--replica-micro-batches=4 (D=2)] [--layers=8]
- *                 [--width=256] [--context=128] [--steps=2] [--rounds=7] [--shard] [--openmpi=COMMAND]
- * [--mpich=COMMAND]
- *                 [--json] */
+ * All of them stand ready as processes and take turns, round by round; medians of ratios of samples per second. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +185,12 @@ static void print(comparison *all, const settings *s, bool json) {
     if (json) printf("}\n");
 }
 
+static const char usage[] = "[--batch=16 (of a replica)] [--micro-batches=16 (K=2)] [--replica-micro-batches=4 (D=2)] "
+                            "[--layers=8] [--width=256] [--context=128] [--steps=2] [--rounds=7] [--shard] "
+                            "[--openmpi=COMMAND] [--mpich=COMMAND] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-cluster", usage);
     static comparison all;
     settings s = read_settings(count, arguments);
     if (bench_service_name(count, arguments)) return serve(&s, count, arguments);

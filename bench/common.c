@@ -12,6 +12,32 @@ void bench_check(gp_status status, const char *what) {
     exit(gp_status_exit(status));
 }
 
+/* Whether the usage has the option up to its '=', with a value if there is one. */
+static bool names(const char *usage, const char *option) {
+    size_t length = strcspn(option, "=");
+    bool valued = option[length] == '=';
+    for (const char *at = usage; (at = strstr(at, "--")); at += 2)
+        if (strncmp(at, option, length) == 0 && (at[length] == '=') == valued && !strchr("-_", at[length]) &&
+            (valued || strchr(" ]", at[length])))
+            return true;
+    return false;
+}
+
+void bench_usage(int count, char **arguments, const char *program, const char *usage) {
+    bool words = strstr(usage, "[PATH") != NULL;
+    if (bench_text(count, arguments, "serve")) return; /* started by itself */
+    if (bench_flag(count, arguments, "help")) {
+        printf("Usage: %s %s\n", program, usage);
+        exit(0);
+    }
+    for (int i = 1; i < count; i++) {
+        bool option = strncmp(arguments[i], "--", 2) == 0;
+        if (option ? names(usage, arguments[i]) : words) continue;
+        fprintf(stderr, "%s: '%s' is not known.\nUsage: %s %s\n", program, arguments[i], program, usage);
+        exit(2);
+    }
+}
+
 const char *bench_text(int count, char **arguments, const char *name) {
     size_t length = strlen(name);
     for (int i = 1; i < count; i++) {

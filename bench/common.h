@@ -6,6 +6,10 @@
 
 /* Ends the benchmark with the library's message unless the status is GP_OK. */
 void bench_check(gp_status status, const char *what);
+/* With --help prints how the benchmark is called and ends it. `usage` names every option, as "[--batch=4] [--json]",
+ * and words that are no options where there may be some, "[PATH SIDE]": what it does not name is refused with status 2.
+ */
+void bench_usage(int count, char **arguments, const char *program, const char *usage);
 /* The value of "--name=value" as a number, or `fallback`. */
 double bench_option(int count, char **arguments, const char *name, double fallback);
 /* The value of "--name=value" as it stands, or NULL. */

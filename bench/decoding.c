@@ -1,7 +1,5 @@
 /* How fast images become samples, on one core: from an archive or folder (for instance CIFAR-10 as a tar of JPEG
- * files), and from JPEG files of 500 x 375 pixels that are made here, as large as ImageNet's are on average.
- *
- *   bench-decoding [--seconds=2] [--json] [path side] */
+ * files), and from JPEG files of 500 x 375 pixels that are made here, as large as ImageNet's are on average. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +108,10 @@ static size_t measure_large(measurement *found, double seconds) {
     return 3;
 }
 
+static const char usage[] = "[--seconds=2] [--json] [PATH SIDE]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-decoding", usage);
     double seconds = bench_option(count, arguments, "seconds", 2);
     bool json = bench_flag(count, arguments, "json");
     measurement found[8];

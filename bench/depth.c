@@ -1,9 +1,6 @@
 /* Memory: the deepest GPT that trains within device.memory, without recomputation on one worker, with it on one, two,
  * four and eight workers (GPipe's Table 1 in small). Plans find the depth; then one step is really trained at that
- * depth, and one block more is shown to be refused.
- *
- *   bench-depth [--memory-mib=96] [--width=128] [--context=128] [--batch=32] [--micro-batches=16]
- *               [--schedule=1|0 (1f1b, gpipe)] [--json] */
+ * depth, and one block more is shown to be refused. */
 #include <stdio.h>
 
 #include "common.h"
@@ -92,7 +89,11 @@ static void find_depth(const settings *s, row *one) {
     one->depth = low;
 }
 
+static const char usage[] = "[--memory-mib=96] [--width=128] [--context=128] [--batch=32] [--micro-batches=16] "
+                            "[--schedule=1|0 (1f1b, gpipe)] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-depth", usage);
     settings s = {
         .memory = (size_t)(bench_option(count, arguments, "memory-mib", 96) * 1048576),
         .width = (int64_t)bench_option(count, arguments, "width", 128),

@@ -1,10 +1,6 @@
 /* Pipeline efficiency: K=2 on two cores against what two independent K=1 runs with the same recomputation, one on each
  * core, reach together when they run side by side: that is what the two cores can give. The ideal ratio is M / (M + 1).
- * Three processes take turns, round by round: the pipeline, then the pair.
- *
- *   bench-efficiency [--micro-batches=16] [--batch=32] [--layers=8] [--width=256] [--context=128] [--steps=2]
- * [--rounds=9]
- *                    [--recompute=0|1|2 (except_last, always, never)] [--schedule=0|1 (gpipe, 1f1b)] [--json] */
+ * Three processes take turns, round by round: the pipeline, then the pair. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +85,13 @@ static double hear(const runner *other) {
     return seconds;
 }
 
+static const char usage[] =
+    "[--micro-batches=16] [--batch=32] [--layers=8] [--width=256] [--context=128] [--steps=2] "
+    "[--rounds=9] [--recompute=0|1|2 (except_last, always, never)] [--schedule=0|1 (gpipe, 1f1b)] "
+    "[--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-efficiency", usage);
     settings s = {
         .micro_batches = (int)bench_option(count, arguments, "micro-batches", 16),
         .batch = (int64_t)bench_option(count, arguments, "batch", 32),

@@ -1,7 +1,5 @@
 /* Training step of GPT-2 124M on one worker: tokens/s and the share of the machine's peak, counted as 6 * parameters *
- * tokens. f32 and bf16 take turns (steps.h). The share counts processor time, so that other programs disturb little.
- *
- *   bench-gpt2-step [--batch=4] [--context=256] [--steps=5] [--threads=1] [--layers=12] [--f32] [--json] */
+ * tokens. f32 and bf16 take turns (steps.h). The share counts processor time, so that other programs disturb little. */
 #include <stdio.h>
 
 #include "steps.h"
@@ -56,7 +54,10 @@ static void print(const bench_contender *runner, const settings *s, const char *
                100 * runner->busy_share, memory);
 }
 
+static const char usage[] = "[--batch=4] [--context=256] [--steps=5] [--threads=1] [--layers=12] [--f32] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-gpt2-step", usage);
     settings s = read_settings(count, arguments);
     gp_gpt2_options options = {.context = s.context, .layers = s.layers};
     gp_model *model = NULL;

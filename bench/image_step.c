@@ -3,10 +3,7 @@
  *
  * Work is the program's own count (gp_model_layer_flops, forward and backward of every layer: 2 for each multiply-add
  * of a convolution or product, one for each element of what is done element by element). What is computed a second time
- * is not work, so recomputation lowers the shares; there is none unless it is asked for.
- *
- *   bench-image-step [--model=all|resnet50|amoebanet|amoebanet224] [--rounds=3] [--batch=N] [--micro-batches=N]
- *                    [--recompute=0|1|2 (except_last, always, never)] [--f32] [--one-core] [--json] */
+ * is not work, so recomputation lowers the shares; there is none unless it is asked for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +117,12 @@ static void measure(const subject *what, const settings *s) {
     gp_model_destroy(model);
 }
 
+static const char usage[] =
+    "[--model=all|resnet50|amoebanet|amoebanet224] [--rounds=3] [--batch=N] [--micro-batches=N] "
+    "[--recompute=0|1|2 (except_last, always, never)] [--f32] [--one-core] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-image-step", usage);
     const char *wanted = bench_text(count, arguments, "model");
     settings s = {.rounds = (int)bench_option(count, arguments, "rounds", 3),
                   .precisions = bench_flag(count, arguments, "f32") ? 1 : PRECISIONS,

@@ -1,8 +1,6 @@
 /* How fast the CPU device's own loops move memory, beside what a plain copy reaches on the same machine: GB/s of bytes
  * read and written once each, on arrays larger than the second-level cache. Shapes are those of GPT-2 (width 768,
- * vocabulary 50,257); `--rows` sets how many.
- *
- *   bench-loops [--rows=32768] [--threads=1] [--repeats=5] [--table=avx512] [--only=NAME] [--json] */
+ * vocabulary 50,257); `--rows` sets how many. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +19,6 @@ typedef struct measurement {
     double copy;      /* bytes/s */
     int printed;
 } measurement;
-
-static const char *option_text(int count, char **arguments, const char *name) {
-    size_t length = strlen(name);
-    for (int i = 1; i < count; i++) {
-        if (!strncmp(arguments[i], name, length)) return arguments[i] + length;
-    }
-    return NULL;
-}
 
 static gp_type type_of(gp_dtype dtype, int rank, int64_t a, int64_t b) {
     return (gp_type){dtype, gp_shape_of(rank, (int64_t[]){a, b})};
@@ -342,10 +332,13 @@ static void measure_arrays(measurement *bench, int64_t count) {
     }
 }
 
+static const char usage[] = "[--rows=32768] [--threads=1] [--repeats=5] [--table=avx512] [--only=NAME] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-loops", usage);
     measurement bench = {.json = bench_flag(count, arguments, "json"),
                          .rows = (int64_t)bench_option(count, arguments, "rows", 32768),
-                         .only = option_text(count, arguments, "--only="),
+                         .only = bench_text(count, arguments, "only"),
                          .repeats = (int)bench_option(count, arguments, "repeats", 5)};
     if (bench.repeats < 1 || bench.repeats > MAX_REPEATS || bench.rows < 1) {
         fprintf(stderr, "bench-loops: --repeats accepts 1 to %d, --rows 1 and more\n", MAX_REPEATS);
@@ -353,7 +346,7 @@ int main(int count, char **arguments) {
     }
     gp_device_options options = {.threads = (int)bench_option(count, arguments, "threads", 1)};
     bench_check(gp_device_create_cpu(&bench.device, &options), "device");
-    const char *name = option_text(count, arguments, "--table=");
+    const char *name = bench_text(count, arguments, "table");
     const gp_cpu_loops *table = gp_cpu_loops_table(name);
     if (!table) {
         fprintf(stderr, "bench-loops: this processor has no \"%s\": avx512, avx2 or portable\n", name);

@@ -1,8 +1,6 @@
 /* What the engine costs per action: a model that computes next to nothing (linear layers of width 8), two workers, many
  * micro-batches. Time of a step divided by the actions of the busiest worker; that includes the few microseconds of
- * kernels and one hand-over between the cores for each action.
- *
- *   bench-overhead [--micro-batches=256] [--steps=200] [--json] */
+ * kernels and one hand-over between the cores for each action. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,7 +49,10 @@ static double microseconds_per_action(const gp_model *model, int partitions, int
     return 1e6 * median / (2.0 * micro_batches); /* F and B of each micro-batch */
 }
 
+static const char usage[] = "[--micro-batches=256] [--steps=200] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-overhead", usage);
     int micro_batches = (int)bench_option(count, arguments, "micro-batches", 256);
     int steps = (int)bench_option(count, arguments, "steps", 200);
     gp_model *model = tiny_model();

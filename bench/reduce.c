@@ -3,10 +3,7 @@
  * the other's out of it. That is what a sum must move at least between two processes that share no arrays (half of the
  * gradients and half of the sum each way).
  *
- * Two processes of each MPI and two threads take turns with the copy, round by round; medians of ratios.
- *
- *   bench-reduce [--layers=12] [--width=768] [--vocabulary=50257] [--rounds=9] [--openmpi=COMMAND] [--mpich=COMMAND]
- *                [--json] */
+ * Two processes of each MPI and two threads take turns with the copy, round by round; medians of ratios. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,7 +336,11 @@ static int serve(const settings *s, int count, char **arguments) {
     return strcmp(name, names[THREADS]) == 0 ? serve_threads(s, count, arguments) : serve_ranks(s, count, arguments);
 }
 
+static const char usage[] = "[--layers=12] [--width=768] [--vocabulary=50257] [--rounds=9] [--openmpi=COMMAND] "
+                            "[--mpich=COMMAND] [--json]";
+
 int main(int count, char **arguments) {
+    bench_usage(count, arguments, "bench-reduce", usage);
     static comparison all;
     settings s = read_settings(count, arguments);
     gradients g = {0};
