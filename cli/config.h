@@ -65,6 +65,7 @@ typedef struct cli_settings {
         int format, corrupt;
         cli_numbers mean, deviation;
         int64_t resize, window, most_pixels, threads;
+        bool mirror;
         struct {
             int crop;
             bool flip;

@@ -9,7 +9,7 @@
 /* Keys that mean something for images only. */
 static const char *const image_keys[] = {
     "data.images", "data.format", "data.labels",  "data.validation_labels", "data.mean",    "data.std",
-    "data.resize", "data.window", "data.corrupt", "data.most_pixels",       "data.threads", "data.augment",
+    "data.resize", "data.window", "data.corrupt", "data.most_pixels",       "data.threads", "data.mirror", "data.augment",
 };
 
 bool cli_key_is_of_images(const cli_key *key) {
@@ -92,6 +92,7 @@ static gp_status open_images(const cli_config *config, gp_type sample, const gp_
         .window = s->data.window,
         .batch = s->train.batch,
         .threads = (int)s->data.threads,
+        .mirror = s->data.mirror,
     };
     gp_status status = fill_channels(config, "data.mean", &s->data.mean, options.channels, options.mean);
     if (status == GP_OK)

@@ -153,6 +153,8 @@ static const cli_key keys[] = {
     INTEGER("data.resize", data.resize, ANY, 1, 16384, "",
             "evaluation: pixels that the shorter side of an image becomes before the middle is cut out; default: as "
             "the model takes, 8/7 of that with crop: resized"),
+    BOOLEAN("data.mirror", data.mirror, ANY, "false",
+            "evaluations judge every image together with its mirror image, by the mean of the outputs for both"),
     CHOICE("data.augment.crop", data.augment.crop, ANY, "centre|pad|resized", "centre",
            "part of a training image that is taken: the middle; the middle shifted by up to pad pixels; or one of "
            "random size and shape"),

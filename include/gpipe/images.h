@@ -108,6 +108,8 @@ typedef struct gp_image_options {
                              mostly forward; 0: all are shuffled */
     int64_t batch;        /* samples of a mini-batch: mini-batch t has samples t * batch and so on of the training */
     int threads;          /* of loaders that are not told how many; 0: as many as there are cores */
+    bool mirror;          /* evaluations judge every image together with its mirror image: gp_trainer_evaluate_split
+                             takes the mean of the model's outputs for both, and of their losses */
 } gp_image_options;
 
 /* A dataset for classifiers: a sample is f32[height, width, channels], its target i32[] (the class), or with mixup

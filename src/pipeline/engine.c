@@ -180,14 +180,23 @@ gp_status gp_engine_gradients(gp_engine *engine, const gp_batch *batch, uint32_t
 
 /* ---- inference ---- */
 
-gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *loss, double *weight) {
+static gp_status evaluate(gp_engine *engine, const gp_batch *batch, bool again, double *loss, double *weight) {
     int64_t samples;
     GP_TRY(check_batch(engine, batch, &samples));
     begin_batch(engine, GP_COMMAND_EVALUATE, batch, samples);
+    engine->command.again = again;
     GP_TRY(gp_engine_post(engine));
     *loss = engine->workers[0].loss;
     *weight = weight_of(engine, batch, samples);
     return GP_OK;
+}
+
+gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *loss, double *weight) {
+    return evaluate(engine, batch, false, loss, weight);
+}
+
+gp_status gp_engine_evaluate_view(gp_engine *engine, const gp_batch *batch, double *loss, double *weight) {
+    return evaluate(engine, batch, true, loss, weight);
 }
 
 gp_status gp_engine_forward(gp_engine *engine, const gp_tensor *inputs, gp_tensor *outputs) {

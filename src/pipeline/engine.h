@@ -164,6 +164,8 @@ gp_status gp_engine_step(gp_engine *engine, const gp_batch *batch, const gp_step
 gp_status gp_engine_gradients(gp_engine *engine, const gp_batch *batch, uint32_t step, gp_step_result *result);
 /* Sum of the loss and its weight, without dropout and gradients. Any batch up to options.batch. */
 gp_status gp_engine_evaluate(gp_engine *engine, const gp_batch *batch, double *loss, double *weight);
+/* Another view of the samples of the last evaluation: predictions are by the sum of the outputs for all views. */
+gp_status gp_engine_evaluate_view(gp_engine *engine, const gp_batch *batch, double *loss, double *weight);
 
 /* Classes of a model whose output is a number for each of them, f32[classes], and whose target is a label, i32 or
  * i32[n] of which the first counts; else 0. */

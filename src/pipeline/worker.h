@@ -45,6 +45,7 @@ typedef struct gp_command {
     double weight;
     uint32_t step;
     bool zero_first; /* accumulators are not zero */
+    bool again;      /* another view of the samples of the last evaluation */
     const gp_step_options *options;
     gp_tensor *outputs;
     /* parameters */
@@ -126,9 +127,10 @@ typedef struct gp_worker {
     gp_piece *pieces;        /* scratch: of one parameter's holders */
     void *host;              /* scratch of the last stage's output */
     size_t host_bytes;
-    /* with gp_engine_options.predictions: of this worker's samples; of all workers, as many each; one micro-batch's */
+    /* with gp_engine_options.predictions: of this worker's samples; of all workers, as many each; the outputs for this
+     * worker's samples, summed over views; one micro-batch's */
     gp_prediction *predicted, *predictions;
-    float *logits;
+    float *logits, *view;
 
     /* results of the last command */
     double loss, norm;

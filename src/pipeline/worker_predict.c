@@ -17,17 +17,21 @@ gp_status gp_worker_allocate_predictions(gp_worker *worker) {
     const gp_engine *engine = worker->engine;
     if (!engine->options.predictions) return GP_OK;
     size_t most = (size_t)gp_engine_largest_share(engine, engine->options.batch);
-    int64_t largest = (int64_t)(most - 1) / engine->options.micro_batches + 1;
+    size_t largest = (most - 1) / (size_t)engine->options.micro_batches + 1;
+    size_t classes = (size_t)gp_model_classes(engine->options.model);
     worker->predicted = gp_allocate_array(most, sizeof *worker->predicted);
     worker->predictions = gp_allocate_array(most * engine->total, sizeof *worker->predictions);
-    worker->logits = gp_allocate_array((size_t)(largest * gp_model_classes(engine->options.model)), sizeof(float));
-    return worker->predicted && worker->predictions && worker->logits ? GP_OK : GP_OUT_OF_MEMORY;
+    worker->logits = gp_allocate_array(most * classes, sizeof(float));
+    worker->view = gp_allocate_array(largest * classes, sizeof(float));
+    bool all = worker->predicted && worker->predictions && worker->logits && worker->view;
+    return all ? GP_OK : GP_OUT_OF_MEMORY;
 }
 
 void gp_worker_release_predictions(gp_worker *worker) {
     gp_free(worker->predicted);
     gp_free(worker->predictions);
     gp_free(worker->logits);
+    gp_free(worker->view);
 }
 
 /* Of equal logits the first comes first; NaN comes last. */
@@ -46,16 +50,27 @@ static gp_prediction rank(const float *logits, int64_t classes, int32_t label) {
     return made;
 }
 
+/* The outputs for `samples` of a micro-batch, added to those of the views before. */
+static gp_status take_outputs(gp_worker *worker, int64_t samples, int64_t classes, float *logits) {
+    bool again = worker->engine->command.again;
+    GP_TRY(gp_worker_download_output(worker, samples, again ? worker->view : logits));
+    for (int64_t i = 0; again && i < samples * classes; i++)
+        logits[i] += worker->view[i];
+    return GP_OK;
+}
+
 gp_status gp_worker_predict(gp_worker *worker, int micro_batch) {
     const gp_engine *engine = worker->engine;
     const gp_share *share = gp_worker_share(worker);
     const gp_tensor *targets = &engine->command.batch->targets;
     int64_t classes = gp_model_classes(engine->options.model), first = share->first_samples[micro_batch];
     int64_t labels = gp_shape_elements(gp_model_target_type(engine->options.model).shape);
-    GP_TRY(gp_worker_download_output(worker, share->sizes[micro_batch], worker->logits));
+    int64_t place = first - share->first_sample;
+    float *logits = worker->logits + place * classes;
+    GP_TRY(take_outputs(worker, share->sizes[micro_batch], classes, logits));
     for (int64_t s = 0; s < share->sizes[micro_batch]; s++) {
         int32_t label = ((const int32_t *)targets->data)[(first + s) * labels];
-        worker->predicted[first - share->first_sample + s] = rank(worker->logits + s * classes, classes, label);
+        worker->predicted[place + s] = rank(logits + s * classes, classes, label);
     }
     return GP_OK;
 }

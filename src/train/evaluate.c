@@ -1,6 +1,7 @@
 /* Evaluation through the same stages as training, without dropout. */
 #include "base/options.h"
 #include "base/status.h"
+#include "data/dataset.h"
 #include "train/trainer.h"
 
 gp_status gp_trainer_evaluate(gp_trainer *trainer, const gp_tensor *inputs, const gp_tensor *targets,
@@ -43,19 +44,30 @@ static gp_status check_stop(gp_trainer *trainer) {
     return stop ? gp_error(GP_INTERRUPTED, "the evaluation was interrupted") : GP_OK;
 }
 
-static gp_status evaluate_batch(gp_trainer *trainer, const gp_batch *batch, gp_evaluation *sum) {
+/* Of the images in a batch the mirror images too. */
+static gp_status evaluate_mirrored(gp_trainer *trainer, gp_batch *batch, gp_evaluation *sum) {
+    double loss, weight;
+    gp_images_mirror(&batch->inputs);
+    GP_TRY(gp_engine_evaluate_view(trainer->engine, batch, &loss, &weight));
+    sum->loss += loss;
+    sum->weight += weight;
+    return GP_OK;
+}
+
+static gp_status evaluate_batch(gp_trainer *trainer, gp_batch *batch, bool mirrored, gp_evaluation *sum) {
     GP_TRY(check_stop(trainer));
     GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &sum->loss, &sum->weight));
+    if (mirrored) GP_TRY(evaluate_mirrored(trainer, batch, sum));
     if (sum->classes > 0) count_predictions(trainer, batch->inputs.type.shape.dims[0], sum);
     return GP_OK;
 }
 
-static gp_status evaluate_batches(gp_trainer *trainer, gp_loader *loader, gp_evaluation *sum) {
+static gp_status evaluate_batches(gp_trainer *trainer, gp_loader *loader, bool mirrored, gp_evaluation *sum) {
     for (;;) {
         gp_batch *batch;
         GP_TRY(gp_engine_fail(trainer->engine, gp_loader_next(loader, &batch)));
         if (!batch) return GP_OK;
-        GP_TRY(evaluate_batch(trainer, batch, sum));
+        GP_TRY(evaluate_batch(trainer, batch, mirrored, sum));
     }
 }
 
@@ -75,9 +87,10 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     gp_engine_inputs_read(trainer->engine, options.samples, &first_read, &read);
     options.no_inputs = read == 0;
     GP_TRY(gp_engine_fail(trainer->engine, gp_loader_create(&loader, dataset, &options)));
-    gp_status status = evaluate_batches(trainer, loader, &sum);
+    gp_status status = evaluate_batches(trainer, loader, dataset->mirrored, &sum);
     gp_loader_destroy(loader);
     sum.loss = sum.weight > 0 ? sum.loss / sum.weight : 0;
+    if (dataset->mirrored) sum.weight /= 2;
     if (status == GP_OK && evaluation) gp_options_write(evaluation, &sum, sizeof sum);
     return status;
 }

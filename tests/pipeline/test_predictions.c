@@ -74,6 +74,55 @@ static void predictions_are_those_of_the_outputs(void **state) {
     gp_model_destroy(model);
 }
 
+/* Of two views: by the sum of the outputs for both; an evaluation afterwards knows nothing of them. */
+static void views_are_summed(void **state) {
+    (void)state;
+    gp_model *model = test_images(2, 0.2);
+    int64_t classes = gp_model_classes(model);
+    float *logits = gp_allocate_array((size_t)(2 * classes), sizeof *logits);
+    assert_non_null(logits);
+    for (int replicas = 1; replicas <= 2; replicas++) {
+        gp_batch views[2];
+        double loss[3], weight;
+        gp_engine *engine;
+        gp_engine_options options = test_options(model, 2, SAMPLES, 3);
+        options.replicas = replicas;
+        options.predictions = true;
+        assert_ok(gp_engine_create(&engine, &options));
+        assert_ok(gp_engine_initialise(engine, 5));
+        for (uint32_t v = 0; v < 2; v++)
+            test_batch_create(&views[v], model, SAMPLES, 3 + v);
+        assert_ok(gp_engine_evaluate(engine, &views[0], &loss[0], &weight));
+        gp_batch second = views[1];
+        second.targets = views[0].targets;
+        assert_ok(gp_engine_evaluate_view(engine, &second, &loss[1], &weight));
+        assert_true(weight == SAMPLES && loss[0] != loss[1]);
+        gp_prediction found[SAMPLES];
+        for (int s = 0; s < SAMPLES; s++)
+            found[s] = *gp_engine_prediction(engine, s);
+        for (int s = 0; s < SAMPLES; s++) {
+            int64_t pixels = gp_shape_elements(gp_model_input_type(model).shape);
+            for (int v = 0; v < 2; v++) {
+                gp_tensor input = views[v].inputs, output = {{GP_F32, {2, {1, classes}}}, logits + v * classes};
+                input.type.shape.dims[0] = 1;
+                input.data = (float *)views[v].inputs.data + s * pixels;
+                assert_ok(gp_engine_forward(engine, &input, &output));
+            }
+            for (int64_t c = 0; c < classes; c++)
+                logits[c] += logits[classes + c];
+            assert_int_equal(count_larger(logits, classes, found[s].predicted), 0);
+            assert_int_equal(count_larger(logits, classes, found[s].label), found[s].rank);
+        }
+        assert_ok(gp_engine_evaluate(engine, &views[0], &loss[2], &weight));
+        assert_true(loss[2] == loss[0]);
+        for (int v = 0; v < 2; v++)
+            test_batch_destroy(&views[v]);
+        gp_engine_destroy(engine);
+    }
+    gp_free(logits);
+    gp_model_destroy(model);
+}
+
 static void others_are_no_classifiers(void **state) {
     (void)state;
     gp_model *gpt = test_gpt(1, 0, false), *skips = test_skips(4, 4, (int[]){2, -1});
@@ -91,6 +140,7 @@ static void others_are_no_classifiers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_are_those_of_the_outputs),
+        cmocka_unit_test(views_are_summed),
         cmocka_unit_test(others_are_no_classifiers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

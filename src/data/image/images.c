@@ -230,6 +230,7 @@ static gp_status build(gp_image_dataset *images, const gp_image_options *options
     images->dataset.target_type = (gp_type){GP_I32, mixes ? gp_shape_of(1, (int64_t[]){2}) : (gp_shape){0}};
     images->dataset.weighted = mixes;
     images->dataset.threads = options->threads;
+    images->dataset.mirrored = options->mirror;
     GP_TRY(copy_classes(images, options->classes));
     GP_TRY(open_train(images, options));
     images->dataset.classes = images->classes;
