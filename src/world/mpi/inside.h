@@ -155,9 +155,10 @@ struct gp_mpi_world {
     gp_cluster *cluster;
     gp_mpi_world *next;
     gp_mpi_comm *comm;
-    int number;      /* among the cluster's */
-    int each, first; /* workers of a rank; the first of this one */
-    bool crowded;    /* there are more threads that compute than processors for them */
+    int number;          /* among the cluster's */
+    int each, first;     /* workers of a rank; the first of this one */
+    int compute_threads; /* of each worker */
+    int processors;      /* this rank's share of those that it may use */
     struct gp_mpi_link *links;
     struct gp_mpi_group *groups;
     struct gp_mpi_meeting *meeting;

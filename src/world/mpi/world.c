@@ -17,8 +17,9 @@ static void poll_for_transfers(gp_thread_world *base) {
     gp_cluster_poll(world->cluster);
 }
 
-static bool is_crowded(const gp_thread_world *base) {
-    return ((const gp_mpi_world *)base)->crowded;
+static bool is_crowded(const gp_thread_world *base, int computing, int polling) {
+    const gp_mpi_world *world = (const gp_mpi_world *)base;
+    return computing * world->compute_threads + polling >= world->processors;
 }
 
 static bool speaks(const gp_thread_world *base) {
@@ -266,8 +267,8 @@ gp_status gp_world_create_cluster(gp_world **world, gp_cluster *cluster, int wor
     made->cluster = cluster;
     made->each = each;
     made->first = made->each * cluster->rank;
-    int threads = options && options->threads > 1 ? options->threads : 1;
-    made->crowded = cluster->sharers * made->each * threads > cluster->processors;
+    made->compute_threads = options && options->threads > 1 ? options->threads : 1;
+    made->processors = cluster->processors / cluster->sharers;
     gp_status status = gp_threads_begin(&made->threads, &mpi_class, workers, made->first, made->each, options);
     made->threads.hooks = &hooks;
     made->exchange.tag = gp_mpi_first_tag(made, GP_MPI_DRIVERS);

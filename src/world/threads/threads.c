@@ -106,62 +106,109 @@ static void report_wait(gp_thread_world *world, int seat, double waited, int on,
 
 /* ---- waiting ---- */
 
-/* Seconds for which a waiter polls without a pause, when nobody else needs the processor, and that it sleeps at a time
+/* Seconds for which a waiter polls without a pause, on a processor that nobody else needs, and that it sleeps at a time
  * afterwards: a little at first. */
 static const double poll_for = 0.02, first_sleeps = 2e-5, first_for = 1e-3, later_sleeps = 2e-4;
 
+/* One wait of a seat. */
+typedef struct wait {
+    gp_thread_world *world;
+    int number;
+    bool polls;   /* transfers must be polled for until it is over */
+    bool polling; /* it is counted among those that do so without a pause */
+    double begun;
+} wait;
+
+/* A worker that waits leaves its processor to who polls; the other lane has none of its own. */
+static bool is_compute_lane(const wait *one) {
+    return one->number < one->world->world.workers;
+}
+
+static void set_polling(wait *one, bool polling) {
+    if (polling == one->polling) return;
+    atomic_fetch_add_explicit(&one->world->polling, polling ? 1 : -1, memory_order_relaxed);
+    one->polling = polling;
+}
+
+static bool may_poll_on(wait *one, double waited) {
+    gp_thread_world *world = one->world;
+    int computing = world->world.local - atomic_load_explicit(&world->waiting, memory_order_relaxed);
+    int others = atomic_load_explicit(&world->polling, memory_order_relaxed) - one->polling;
+    set_polling(one, waited < poll_for && !world->hooks->crowded(world, computing, others));
+    return one->polling;
+}
+
 /* Waits until the event has moved or `limit` seconds are over, or, where transfers must be polled for, for a moment;
  * returns whether the condition may have changed. */
-static bool pause_in_wait(gp_thread_world *world, gp_thread_seat *seat, uint32_t seen, double limit, double waited) {
-    const gp_thread_hooks *hooks = world->hooks;
-    if (!hooks) return gp_event_wait(&seat->event, seen, limit);
-    hooks->poll(world);
-    if (gp_event_now(&seat->event) != seen) return true;
+static bool pause_in_wait(wait *one, uint32_t seen, double limit, double waited) {
+    gp_event *event = &one->world->seats[one->number].event;
+    if (!one->polls) return gp_event_wait(event, seen, limit);
+    one->world->hooks->poll(one->world);
+    if (gp_event_now(event) != seen) return true;
     if (limit <= 0) return false;
-    if (!hooks->crowded(world) && waited < poll_for) return true;
+    if (may_poll_on(one, waited)) return true;
     double sleep = waited < first_for ? first_sleeps : later_sleeps;
-    return gp_event_wait(&seat->event, seen, limit < sleep ? limit : sleep);
+    return gp_event_wait(event, seen, limit < sleep ? limit : sleep);
+}
+
+static void begin_wait(wait *one, int on, const char *what) {
+    gp_thread_seat *seat = &one->world->seats[one->number];
+    one->begun = gp_seconds();
+    if (is_compute_lane(one)) atomic_fetch_add_explicit(&one->world->waiting, 1, memory_order_relaxed);
+    atomic_store(&seat->waits_for, on);
+    atomic_store(&seat->waits_for_what, what);
+}
+
+static void end_wait(wait *one) {
+    gp_thread_seat *seat = &one->world->seats[one->number];
+    if (one->begun == 0) return;
+    set_polling(one, false);
+    if (is_compute_lane(one)) atomic_fetch_sub_explicit(&one->world->waiting, 1, memory_order_relaxed);
+    atomic_store(&seat->waits_for_what, NULL);
+    atomic_store(&seat->waits_for, GP_WAITS_FOR_NOBODY);
+}
+
+static gp_status wait_until(wait *one, bool (*ready)(const void *object), const void *object, int on,
+                            const char *what) {
+    gp_thread_world *world = one->world;
+    double report_at = 0;
+    for (;;) {
+        uint32_t seen = gp_event_now(&world->seats[one->number].event);
+        if (atomic_load_explicit(&world->failed, memory_order_acquire)) break;
+        if (ready(object)) break;
+        if (one->begun == 0) {
+            begin_wait(one, on, what);
+            report_at = one->begun + world->world.report_after;
+        }
+        double now = gp_seconds();
+        if (pause_in_wait(one, seen, report_at - now, now - one->begun)) continue;
+        now = gp_seconds();
+        if (now < report_at) continue;
+        report_wait(world, one->number, now - one->begun, on, what);
+        report_at = now + (now - one->begun); /* half as often each time */
+    }
+    end_wait(one);
+    if (!atomic_load_explicit(&world->failed, memory_order_acquire)) return GP_OK;
+    return gp_error(GP_ABORTED, "stopped because another worker failed");
 }
 
 gp_status gp_threads_wait(gp_thread_world *world, int number, bool (*ready)(const void *object), const void *object,
                           int on, const char *what) {
-    gp_thread_seat *seat = &world->seats[number];
-    double begun = 0, report_at = 0;
-    for (;;) {
-        uint32_t seen = gp_event_now(&seat->event);
-        if (atomic_load_explicit(&world->failed, memory_order_acquire)) break;
-        if (ready(object)) break;
-        if (begun == 0) {
-            begun = gp_seconds();
-            report_at = begun + world->world.report_after;
-            atomic_store(&seat->waits_for, on);
-            atomic_store(&seat->waits_for_what, what);
-        }
-        double now = gp_seconds();
-        if (pause_in_wait(world, seat, seen, report_at - now, now - begun)) continue;
-        now = gp_seconds();
-        if (now < report_at) continue;
-        report_wait(world, number, now - begun, on, what);
-        report_at = now + (now - begun); /* half as often each time */
-    }
-    if (begun != 0) {
-        atomic_store(&seat->waits_for_what, NULL);
-        atomic_store(&seat->waits_for, GP_WAITS_FOR_NOBODY);
-    }
-    if (!atomic_load_explicit(&world->failed, memory_order_acquire)) return GP_OK;
-    return gp_error(GP_ABORTED, "stopped because another worker failed");
+    wait one = {.world = world, .number = number, .polls = world->hooks != NULL};
+    return wait_until(&one, ready, object, on, what);
 }
 
 void gp_threads_wake(gp_thread_world *world, int seat) {
     gp_event_signal(&world->seats[seat].event);
 }
 
-/* The compute lane waits for what its own reduction does, the reduction for what the compute lane does. */
+/* The compute lane waits for what its own reduction does, the reduction for what the compute lane does: it is woken,
+ * and if what the other does needs transfers, the other polls for them. */
 gp_status gp_threads_wait_for_own(gp_world *base, int worker, gp_lane lane, bool (*ready)(const void *object),
                                   const void *object, const char *what) {
     gp_lane other = lane == GP_LANE_COMPUTE ? GP_LANE_REDUCE : GP_LANE_COMPUTE;
-    return gp_threads_wait(threads_of(base), gp_seat_of(base, worker, lane), ready, object,
-                           gp_seat_of(base, worker, other), what);
+    wait one = {.world = threads_of(base), .number = gp_seat_of(base, worker, lane)};
+    return wait_until(&one, ready, object, gp_seat_of(base, worker, other), what);
 }
 
 void gp_threads_wake_worker(gp_world *base, int worker, gp_lane lane) {

@@ -34,9 +34,11 @@ typedef struct gp_thread_world gp_thread_world;
 
 /* What a world adds whose other workers live in other processes (mpi/). */
 typedef struct gp_thread_hooks {
-    void (*poll)(gp_thread_world *world);          /* lets transfers go on */
-    bool (*crowded)(const gp_thread_world *world); /* who polls takes time from others that compute */
-    bool (*speaks)(const gp_thread_world *world);  /* whether this process reports long waits */
+    void (*poll)(gp_thread_world *world); /* lets transfers go on */
+    /* Whether one more thread that polls without a pause would take time from so many workers that compute and threads
+     * that poll. */
+    bool (*crowded)(const gp_thread_world *world, int computing, int polling);
+    bool (*speaks)(const gp_thread_world *world); /* whether this process reports long waits */
     /* Adds where a worker is. */
     void (*add_place)(const gp_thread_world *world, int worker, char *text, size_t size);
     /* Seconds for which nothing was heard of the worker's process; 0 when all is well. */
@@ -47,6 +49,8 @@ struct gp_thread_world {
     gp_world world;
     const gp_thread_hooks *hooks; /* NULL: all workers are here */
     gp_thread_seat *seats;
+    _Atomic int waiting; /* workers of this process that wait for something */
+    _Atomic int polling; /* threads that do so without a pause */
 
     _Atomic int arrived; /* at the barrier */
     _Atomic uint32_t generation;
