@@ -238,6 +238,17 @@ load processes
     [ ! -e out ]
 }
 
+@test "an MPI that does not come back from MPI_Finalize: the process says so and ends with the status of its work" {
+    export REAL_MODULE="$GPIPE_MODULES/gpipe-mpi-$IMPLEMENTATION.so"
+    GPIPE_MODULES=$HANGING_MODULES together -n 2 "$GPIPE" train run.yaml
+    ended 0
+    says "has nothing left to do, but MPI ("
+    says "has not come back from MPI_Finalize for 5 seconds: the process ends without it, with status 0"
+    [ -s "out/$weights" ]
+    GPIPE_MODULES=$HANGING_MODULES together -n 2 "$GPIPE" train run.yaml --set train.batch=0
+    ended 2
+    says "ends without it, with status 2"
+}
 
 # On an srun and an scontrol made of the launcher: a signal before the end of the time, then the rest, then an error that
 # would come again.

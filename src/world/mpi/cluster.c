@@ -379,33 +379,53 @@ static void part(gp_cluster *cluster) {
 /* An MPI that cannot reach its launcher any more waits for its answer for ever, and that of MPICH over UCX may wait in
  * MPI_Finalize for another process which is in there already and answers nobody (openucx/ucx issue 2254): a process
  * that has nothing left to do but this ends by itself after a while. */
-enum { SECONDS_FOR_MPI = 5 };
+enum { SECONDS_FOR_MPI = 5, SECONDS_FOR_LAUNCHER = 2 };
 
 typedef struct last_resort {
     int exit_status;
-    atomic_bool over; /* MPI has come back */
+    char words[300];     /* to be said then; "": nothing */
+    void (*leave)(void); /* tells the launcher; NULL: nothing to be told */
+    atomic_bool over;    /* MPI has come back */
+    atomic_bool told;
     gp_thread *thread;
 } last_resort;
 
+static bool comes_true(const atomic_bool *condition, double seconds) {
+    double limit = gp_seconds() + seconds;
+    while (!atomic_load(condition) && gp_seconds() < limit)
+        usleep(10000);
+    return atomic_load(condition);
+}
+
+static void tell_launcher(void *user) {
+    last_resort *resort = user;
+    resort->leave();
+    atomic_store(&resort->told, true);
+}
+
 static void end_without_mpi(void *user) {
     last_resort *resort = user;
-    double limit = gp_seconds() + SECONDS_FOR_MPI;
-    while (gp_seconds() < limit) {
-        if (atomic_load(&resort->over)) return;
-        usleep(10000);
-    }
+    gp_thread *telling;
+    if (comes_true(&resort->over, SECONDS_FOR_MPI)) return;
+    if (resort->words[0]) gp_log(GP_LOG_WARNING, "%s", resort->words);
+    if (resort->leave && gp_thread_create(&telling, tell_launcher, resort, 0, 0) == GP_OK)
+        comes_true(&resort->told, SECONDS_FOR_LAUNCHER);
     _exit(resort->exit_status);
 }
 
-static gp_status begin_last_resort(last_resort *resort, int exit_status) {
-    *resort = (last_resort){.exit_status = exit_status};
+static gp_status begin_last_resort(last_resort *resort) {
     fflush(NULL);
     return gp_thread_create(&resort->thread, end_without_mpi, resort, 0, 0);
 }
 
 static void finalise(const gp_cluster *cluster, int exit_status) {
-    last_resort resort;
-    gp_status watched = begin_last_resort(&resort, exit_status);
+    last_resort resort = {.exit_status = exit_status, .leave = cluster->calls->leave};
+    snprintf(
+        resort.words, sizeof resort.words,
+        "rank %d has nothing left to do, but MPI (%s) has not come back from MPI_Finalize for %d seconds: the process "
+        "ends without it, with status %d",
+        cluster->rank, cluster->calls->name, SECONDS_FOR_MPI, exit_status);
+    gp_status watched = begin_last_resort(&resort);
     cluster->calls->finalise();
     atomic_store(&resort.over, true);
     if (watched == GP_OK) gp_thread_join(resort.thread);
@@ -436,7 +456,7 @@ void gp_cluster_destroy(gp_cluster *cluster) {
 }
 
 void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
-    last_resort resort;
+    last_resort resort = {.exit_status = exit_status};
     if (!cluster) return;
     bool all = cluster->service && !atomic_load(&cluster->failed) && come_together(cluster, 5);
     if (all) {
@@ -449,7 +469,7 @@ void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
     while (!gp_cluster_speaks(cluster) && gp_seconds() < limit)
         usleep(10000);
     gp_cluster_tell_loss(cluster); /* who should have said it may have been stuck */
-    if (begin_last_resort(&resort, exit_status) != GP_OK) _exit(exit_status);
+    if (begin_last_resort(&resort) != GP_OK) _exit(exit_status);
     cluster->calls->abort(exit_status);
     _exit(exit_status);
 }

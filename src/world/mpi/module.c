@@ -1,8 +1,10 @@
 /* The loadable module: gpipe's MPI calls, made with one implementation of MPI. It is the only file that includes mpi.h
  * and uses nothing of the library but the table. */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "world/mpi/calls.h"
 
@@ -47,6 +49,28 @@ static void finalise(void) {
     int done = 0;
     if (MPI_Finalized(&done) == MPI_SUCCESS && !done) MPI_Finalize();
 }
+
+/* Open MPI's launcher hears of it through PMIx, whose library is in the process then; MPICH's through the descriptor
+ * that it has given to the process (wire protocol of PMI-1). */
+#ifdef OPEN_MPI
+static void leave(void) {
+    int (*end)(const void *information, size_t count);
+    void *pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD), *symbol = pmix ? dlsym(pmix, "PMIx_Finalize") : NULL;
+    if (!symbol) return;
+    memcpy(&end, &symbol, sizeof end);
+    end(NULL, 0);
+}
+#else
+static void leave(void) {
+    static const char words[] = "cmd=finalize\n";
+    char answer[64];
+    const char *text = getenv("PMI_FD");
+    int launcher = text ? atoi(text) : -1;
+    if (launcher < 0 || write(launcher, words, sizeof words - 1) < 0) return;
+    while (read(launcher, answer, sizeof answer) == sizeof answer)
+        ;
+}
+#endif
 
 static void end_job(int status) {
     MPI_Abort(MPI_COMM_WORLD, status);
@@ -249,6 +273,7 @@ static const gp_mpi_calls calls = {
     .name = GP_MPI_NAME,
     .initialise = initialise,
     .finalise = finalise,
+    .leave = leave,
     .abort = end_job,
     .describe = describe,
     .comm_of = comm_of,
