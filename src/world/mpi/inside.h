@@ -62,6 +62,7 @@ struct gp_cluster {
     pthread_mutex_t lock; /* of MPI calls and the pool */
     gp_mpi_pool *pool;
     _Atomic int sends;         /* that have not finished */
+    _Atomic int links;         /* of all worlds, between this rank and others */
     _Atomic double active;     /* when somebody last started or awaited a transfer */
     pthread_mutex_t list_lock; /* taken after `lock` */
     gp_mpi_world *worlds;      /* the newest first */

@@ -108,6 +108,7 @@ static gp_status add_link(gp_mpi_link *link) {
         return gp_error(GP_OUT_OF_MEMORY, "no memory for %d transfers", pieces * link->slots);
     link->next = link->world->links;
     link->world->links = link;
+    atomic_fetch_add_explicit(&cluster->links, 1, memory_order_relaxed);
     return GP_OK;
 }
 
@@ -160,6 +161,7 @@ void gp_mpi_free_links(gp_mpi_world *world) {
     while (world->links) {
         gp_mpi_link *link = world->links;
         world->links = link->next;
+        atomic_fetch_sub_explicit(&world->cluster->links, 1, memory_order_relaxed);
         if (link->receives) gp_mpi_take_back(world->cluster, link->transfers, link->slots);
         free_link(link);
     }

@@ -17,7 +17,8 @@
 #include "base/status.h"
 #include "world/mpi/inside.h"
 
-/* Seconds between polls: while messages leave, while a world works, and otherwise. */
+/* Seconds between polls: while messages leave, while a world works to which messages come by themselves (on links; who
+ * takes part in a sum polls for it), and otherwise. */
 static const double busy_poll = 3e-4, working_poll = 1e-3, idle_poll = 0.05, works_for = 1.0;
 
 /* ---- lost ranks ---- */
@@ -129,7 +130,7 @@ static void look_at_ends(gp_cluster *cluster, struct pollfd *ends, const int *ra
 
 static double seconds_to_sleep(const gp_cluster *cluster, double now, double next_beat) {
     double sleep = idle_poll;
-    if (now - atomic_load(&cluster->active) < works_for) sleep = working_poll;
+    if (atomic_load(&cluster->links) > 0 && now - atomic_load(&cluster->active) < works_for) sleep = working_poll;
     if (atomic_load(&cluster->sends) > 0) sleep = busy_poll;
     return next_beat - now < sleep ? fmax(next_beat - now, 0) : sleep;
 }
