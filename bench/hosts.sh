@@ -6,28 +6,11 @@
 #
 #   bench/hosts.sh BUILD [--rounds=3] [--steps=6] [--rate=1gbit] [--delay=1ms] [--mpi=openmpi] [--json]
 set -eu
-build=$(realpath "$1")
-shift
 here=$(dirname "$(realpath "$0")")
-rounds=3 steps=6 rate=1gbit delay=1ms mpi=openmpi json=""
-for argument; do
-    case $argument in
-    --rounds=*) rounds=${argument#*=} ;;
-    --steps=*) steps=${argument#*=} ;;
-    --rate=*) rate=${argument#*=} ;;
-    --delay=*) delay=${argument#*=} ;;
-    --mpi=*) mpi=${argument#*=} ;;
-    --json) json=yes ;;
-    *) echo "hosts.sh: $argument is not known" >&2 && exit 2 ;;
-    esac
-done
-
-command -v mpirun."$mpi" >/dev/null || { echo "there is no mpirun.$mpi" >&2; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-export GPIPE=$build/cli/gpipe
-for i in $(seq 1 4000); do echo "line $((i * 7919 % 10007)) of a text about nothing"; done >corpus.txt
+. "$here/options.sh"
+rounds=3 steps=6 rate=1gbit delay=1ms mpi=openmpi
+read_options "rounds steps rate delay mpi" "$@"
+make_text 4000 >corpus.txt
 cat >run.yaml <<'YAML'
 model: {name: gpt2, layers: 8, heads: 4, width: 256, context: 128}
 data: {text: corpus.txt}

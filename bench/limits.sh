@@ -4,27 +4,11 @@
 #
 #   bench/limits.sh BUILD [--limit=KiB] [--ranks=4] [--layers=16] [--json] [--mpi=openmpi]
 set -eu
-build=$(realpath "$1")
-shift
-limit=1572864 ranks=4 layers=16 json="" mpi=openmpi
-for argument; do
-    case $argument in
-    --limit=*) limit=${argument#*=} ;;
-    --ranks=*) ranks=${argument#*=} ;;
-    --layers=*) layers=${argument#*=} ;;
-    --mpi=*) mpi=${argument#*=} ;;
-    --json) json=yes ;;
-    *) echo "limits.sh: $argument is not known" >&2 && exit 2 ;;
-    esac
-done
-
-command -v mpirun."$mpi" >/dev/null || { echo "there is no mpirun.$mpi" >&2; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-export GPIPE=$build/cli/gpipe LIMIT=$limit
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-for i in $(seq 1 400); do echo "line $((i * 7919 % 10007)) of a text about nothing"; done >corpus.txt
+. "$(dirname "$(realpath "$0")")/options.sh"
+limit=1572864 ranks=4 layers=16 mpi=openmpi
+read_options "limit ranks layers mpi" "$@"
+export LIMIT=$limit OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+make_text 400 >corpus.txt
 cat >run.yaml <<YAML
 model: {name: gpt2, layers: $layers, heads: 12, width: 768, context: 64}
 data: {text: corpus.txt}

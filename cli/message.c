@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "once.h"
+
 enum { LINE = 512 };
 
 /* The terminal is one for the whole process, so is what is known about it. */
@@ -20,6 +22,7 @@ static struct {
     int color, terminal;
     bool (*speaks)(const void *user); /* NULL: yes */
     const void *speaker;
+    bool once; /* see cli_message_once */
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = GP_LOG_INFO};
 
 static const char *prefix(gp_log_level level) {
@@ -38,7 +41,7 @@ static bool is_shown(gp_log_level level) {
     return level <= terminal.level && (!terminal.speaks || terminal.speaks(terminal.speaker));
 }
 
-static void write_message(gp_log_level level, const char *text) {
+static void write_text(gp_log_level level, const char *text) {
     size_t length = strlen(text);
     const char *end = length > 0 && text[length - 1] == '\n' ? "" : "\n";
     pthread_mutex_lock(&terminal.lock);
@@ -55,6 +58,13 @@ static void write_message(gp_log_level level, const char *text) {
         fflush(stderr);
     }
     pthread_mutex_unlock(&terminal.lock);
+}
+
+static void write_message(gp_log_level level, const char *text) {
+    bool once = terminal.once && level == GP_LOG_ERROR;
+    if (once && !cli_once_first(text)) return;
+    write_text(level, text);
+    if (once) cli_once_linger();
 }
 
 static void from_library(void *user, gp_log_level level, const char *message) {
@@ -74,7 +84,12 @@ void cli_message_speaker(bool (*speaks)(const void *user), const void *user) {
     pthread_mutex_lock(&terminal.lock);
     terminal.speaks = speaks;
     terminal.speaker = user;
+    terminal.once = false;
     pthread_mutex_unlock(&terminal.lock);
+}
+
+void cli_message_once(void) {
+    terminal.once = true;
 }
 
 void cli_message_log(FILE *file) {

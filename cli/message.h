@@ -31,4 +31,8 @@ void cli_live(const char *text);
  * written. */
 void cli_message_speaker(bool (*speaks)(const void *user), const void *user);
 
+/* This process is one of several that do not know of each other yet: until there is a speaker, only the first of those
+ * on a machine writes an error that they have in common, and stays for a second. */
+void cli_message_once(void);
+
 #endif

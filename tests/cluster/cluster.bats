@@ -238,6 +238,19 @@ load processes
     [ ! -e out ]
 }
 
+@test "what all processes refuse before they know of each other is said once, what one refuses is said" {
+    together -n 3 "$GPIPE" profile run.yaml
+    [ "$status" -ne 0 ] || fail "not refused"
+    [ "$(grep -c 'is the work of one process, but 3 were started' stderr.txt)" -eq 1 ] || fail "not said once"
+    mkdir none
+    GPIPE_MODULES=none together -n 3 "$GPIPE" train run.yaml
+    [ "$status" -ne 0 ] || fail "not refused"
+    [ "$(grep -c 'it has no module for it' stderr.txt)" -eq 1 ] || fail "not said once"
+    together -n 1 "$GPIPE" train run.yaml : -n 1 "$GPIPE" train run.yaml --nonsense
+    [ "$status" -ne 0 ] || fail "not refused"
+    says "--nonsense"
+}
+
 @test "an MPI that does not come back from MPI_Finalize: the process says so and ends with the status of its work" {
     export REAL_MODULE="$GPIPE_MODULES/gpipe-mpi-$IMPLEMENTATION.so"
     GPIPE_MODULES=$HANGING_MODULES together -n 2 "$GPIPE" train run.yaml
