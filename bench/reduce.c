@@ -102,7 +102,7 @@ static gp_status open_replica(replica *r) {
     static const int members[REPLICAS] = {0, 1};
     gp_group_options options = {.members = members,
                                 .member_count = REPLICAS,
-                                .lane = GP_LANE_REDUCE,
+                                .lane = GP_LANE_COMPUTE, /* nothing is computed meanwhile */
                                 .contributions = REPLICAS,
                                 .piece_bytes = (size_t)r->g->buckets.largest * sizeof(float)};
     size_t staging = gp_group_staging_bytes(r->world, r->number, &options);

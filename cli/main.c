@@ -114,7 +114,7 @@ int main(int count, char **texts) {
     cli_text help = {0};
     occupy_streams();
     cli_message_start(GP_LOG_INFO);
-    if (gp_cluster_launched() > 1) cli_message_once();
+    cli_message_once(gp_cluster_launched());
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write, so that a run still ends properly */
     if (count < 2) {
         cli_help_program(&help);

@@ -22,7 +22,7 @@ static struct {
     int color, terminal;
     bool (*speaks)(const void *user); /* NULL: yes */
     const void *speaker;
-    bool once; /* see cli_message_once */
+    int together; /* processes that do not know of each other; 0: this one has been told of the others */
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = GP_LOG_INFO};
 
 static const char *prefix(gp_log_level level) {
@@ -61,10 +61,11 @@ static void write_text(gp_log_level level, const char *text) {
 }
 
 static void write_message(gp_log_level level, const char *text) {
-    bool once = terminal.once && level == GP_LOG_ERROR;
-    if (once && !cli_once_first(text)) return;
+    bool once = terminal.together > 1 && level == GP_LOG_ERROR;
+    int hold = -1;
+    if (once && !cli_once_first(text, &hold)) return;
     write_text(level, text);
-    if (once) cli_once_linger();
+    cli_once_linger(hold, terminal.together - 1);
 }
 
 static void from_library(void *user, gp_log_level level, const char *message) {
@@ -84,12 +85,12 @@ void cli_message_speaker(bool (*speaks)(const void *user), const void *user) {
     pthread_mutex_lock(&terminal.lock);
     terminal.speaks = speaks;
     terminal.speaker = user;
-    terminal.once = false;
+    terminal.together = 0;
     pthread_mutex_unlock(&terminal.lock);
 }
 
-void cli_message_once(void) {
-    terminal.once = true;
+void cli_message_once(int processes) {
+    terminal.together = processes;
 }
 
 void cli_message_log(FILE *file) {

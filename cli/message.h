@@ -32,7 +32,7 @@ void cli_live(const char *text);
 void cli_message_speaker(bool (*speaks)(const void *user), const void *user);
 
 /* This process is one of several that do not know of each other yet: until there is a speaker, only the first of those
- * on a machine writes an error that they have in common, and stays for a second. */
-void cli_message_once(void);
+ * on a machine writes an error that they have in common, and waits for the others to meet with it. */
+void cli_message_once(int processes);
 
 #endif

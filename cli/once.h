@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 
-/* Whether this process is the first on this machine, of those with the same parent, that is about to say this. Who is
- * must stay for a moment afterwards (cli_once_linger), so that the others find it. */
-bool cli_once_first(const char *text);
-void cli_once_linger(void);
+/* Whether this process is the first on this machine, of those with the same parent, that is about to say this. Then it
+ * has to stay afterwards until so many others have asked as well, for a few seconds at most; `hold`, a descriptor or
+ * -1, is for that, and is closed by it. */
+bool cli_once_first(const char *text, int *hold);
+void cli_once_linger(int hold, int others);
 
 #endif

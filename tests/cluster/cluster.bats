@@ -251,6 +251,12 @@ load processes
     says "--nonsense"
 }
 
+@test "a module of another version is refused" {
+    OTHER_MODULE=yes GPIPE_MODULES=$HANGING_MODULES together -n 2 "$GPIPE" train run.yaml
+    ended 2
+    says "the module gpipe-mpi-$IMPLEMENTATION.so belongs to another version of gpipe"
+}
+
 @test "an MPI that does not come back from MPI_Finalize: the process says so and ends with the status of its work" {
     export REAL_MODULE="$GPIPE_MODULES/gpipe-mpi-$IMPLEMENTATION.so"
     GPIPE_MODULES=$HANGING_MODULES together -n 2 "$GPIPE" train run.yaml

@@ -2,8 +2,9 @@
  *
  * A world is a world of threads (threads/threads.h) for the workers that this process hosts, with seats for the others
  * that hold what is known of them; links and groups that leave the process go through MPI. All MPI calls are made under
- * one lock. Whoever waits polls; besides, a service thread polls now and then, so that transfers go on while workers
- * compute, tells the other ranks that this one is alive and what it is doing, and watches for ranks that end.
+ * one lock. Whoever waits for a transfer polls; besides, a service thread polls now and then, so that transfers go on
+ * while workers compute, tells the other ranks that this one is alive and what it is doing, and watches for ranks that
+ * end.
  *
  * Failure. An error of a worker belongs to its world: rank 0 hears of it first and tells all, so that all report the
  * same. A rank that is lost is lost for the cluster and for every world of it. */

@@ -67,9 +67,11 @@ static gp_status take_table(void *module, const char *implementation, const gp_m
     gp_mpi_module_function function;
     void *symbol = dlsym(module, GP_MPI_MODULE_SYMBOL);
     memcpy(&function, &symbol, sizeof function);
-    *calls = function ? function() : NULL;
-    if (*calls && (*calls)->version == GP_MPI_CALLS_VERSION) return GP_OK;
-    return gp_error(GP_INVALID, "the module gpipe-mpi-%s.so belongs to another version of gpipe", implementation);
+    const gp_mpi_calls *table = function ? function() : NULL;
+    if (!table || table->version != GP_MPI_CALLS_VERSION) /* its calls may be others */
+        return gp_error(GP_INVALID, "the module gpipe-mpi-%s.so belongs to another version of gpipe", implementation);
+    *calls = table;
+    return GP_OK;
 }
 
 gp_status gp_mpi_load(const char *implementation, const gp_mpi_calls **calls) {
