@@ -7,6 +7,7 @@
 #   bench/hosts.sh BUILD [--rounds=3] [--steps=6] [--rate=1gbit] [--delay=1ms] [--mpi=openmpi] [--json]
 set -eu
 here=$(dirname "$(realpath "$0")")
+# shellcheck source=bench/options.sh
 . "$here/options.sh"
 rounds=3 steps=6 rate=1gbit delay=1ms mpi=openmpi
 read_options "rounds steps rate delay mpi" "$@"

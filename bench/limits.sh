@@ -4,6 +4,7 @@
 #
 #   bench/limits.sh BUILD [--limit=KiB] [--ranks=4] [--layers=16] [--json] [--mpi=openmpi]
 set -eu
+# shellcheck source=bench/options.sh
 . "$(dirname "$(realpath "$0")")/options.sh"
 limit=1572864 ranks=4 layers=16 mpi=openmpi
 read_options "limit ranks layers mpi" "$@"

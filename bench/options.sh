@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What benchmarks that are scripts share; sourced by bash: options of a script, which is called SCRIPT BUILD [--name=value]... [--json],
 # and the folder that it works in.
 
@@ -10,11 +11,13 @@ read_options() {
     local names=" $1 " argument name
     shift
     case ${1-} in --help) print_head && exit 0 ;; "" | --*) print_head >&2 && exit 2 ;; esac
+    # shellcheck disable=SC2034 # the script's
     build=$(realpath "$1") json=""
     shift
     for argument; do
         name=${argument%%=*} name=${name#--}
         if [ "$argument" = --json ]; then
+            # shellcheck disable=SC2034
             json=yes
         elif [[ $argument == --*=* && $names == *" $name "* ]]; then
             printf -v "$name" %s "${argument#*=}"
@@ -23,11 +26,12 @@ read_options() {
             exit 2
         fi
     done
+    # shellcheck disable=SC2154 # the script has set it
     command -v mpirun."$mpi" >/dev/null || { echo "there is no mpirun.$mpi" >&2; exit 77; }
     export GPIPE=$build/cli/gpipe
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
-    cd "$folder"
+    cd "$folder" || exit
 }
 
 # Writes so many lines of a text.
