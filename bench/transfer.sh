@@ -68,7 +68,7 @@ for size in wide narrow; do
             set -- --set data.images=three/train --set data.validation=three/test --set train.batch=50 --set train.steps="$steps" \
                 --set train.seed="$seed" --set optimizer.schedule.warmup=$((steps / 5)) --set train.eval_every="$steps"
             [ "$start" = scratch ] ||
-                set -- "$@" --set optimizer.lr=0.02 --set train.init_from="$size-pretrained" --set 'train.replace=[layers.15]'
+                set -- "$@" --set optimizer.lr=0.02 --set train.init_from="$size-pretrained" --set 'train.replace=[layers.19]'
             train "$run" "$size-3.yaml" "$@"
             figures="$figures $(last_accuracy "$run")"
         done
