@@ -1,7 +1,9 @@
 #!/bin/sh
 # What pre-training is worth: a network learns seven classes of CIFAR-10 and is fine-tuned on the other three with 50 images
 # a class, over five seeds, beside the same network that starts anew; for two widths of the network.
-#   bench/transfer.sh FOLDER [GPIPE]     FOLDER holds train.tar and test.tar: a folder for each class. About an hour on one core.
+#   bench/transfer.sh FOLDER [GPIPE [ARGUMENT]...]
+# FOLDER holds train.tar and test.tar: a folder for each class. Arguments go to every training, for instance
+# --set pipeline.replicas=1 on one core. About an hour on one core.
 # TRANSFER_EPOCHS (8) of the pre-training, TRANSFER_STEPS (300) of each fine-tuning, TRANSFER_SEEDS ("1 2 3 4 5").
 # Runs are kept in TRANSFER_OUT (a temporary folder); those that are there already are not repeated.
 set -eu
@@ -9,6 +11,7 @@ folder=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 gpipe=$(realpath "${2:-$here/build/release/cli/gpipe}")
 out=${TRANSFER_OUT:-$(mktemp -d)}
+if [ $# -gt 2 ]; then shift 2; else shift $#; fi
 epochs=${TRANSFER_EPOCHS:-8}
 steps=${TRANSFER_STEPS:-300}
 others="horse ship truck"
@@ -44,12 +47,14 @@ last_accuracy() { # of a run: the accuracy of its last evaluation
     grep -h val_accuracy "$1/metrics.jsonl" | tail -n 1 | sed 's/.*"val_accuracy":\([0-9.e-]*\).*/\1/'
 }
 
+more_arguments="$*"
 train() { # RUN, arguments: a run that is whole already stays
     run=$1
     shift
     [ -e "$run.done" ] && return
     rm -rf "$run"
-    "$gpipe" train "$@" --out "$run" >"$run.log" 2>&1 || { tail -n 5 "$run.log" >&2; exit 1; }
+    # shellcheck disable=SC2086 # words
+    "$gpipe" train "$@" $more_arguments --out "$run" >"$run.log" 2>&1 || { tail -n 5 "$run.log" >&2; exit 1; }
     touch "$run.done"
 }
 
@@ -65,8 +70,8 @@ for size in wide narrow; do
         figures=""
         for seed in ${TRANSFER_SEEDS:-1 2 3 4 5}; do
             run=$size-$start-$seed
-            set -- --set data.images=three/train --set data.validation=three/test --set train.batch=50 --set train.steps="$steps" \
-                --set train.seed="$seed" --set optimizer.schedule.warmup=$((steps / 5)) --set train.eval_every="$steps"
+            set -- --set data.images=three/train --set data.validation=three/test --set train.batch=50 --set pipeline.micro_batches=1 \
+                --set train.steps="$steps" --set train.seed="$seed" --set optimizer.schedule.warmup=$((steps / 5)) --set train.eval_every="$steps"
             [ "$start" = scratch ] ||
                 set -- "$@" --set optimizer.lr=0.02 --set train.init_from="$size-pretrained" --set 'train.replace=[layers.19]'
             train "$run" "$size-3.yaml" "$@"
