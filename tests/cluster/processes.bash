@@ -17,12 +17,14 @@ teardown() {
     for pid in $(pids); do kill -9 "$pid" 2>/dev/null || true; done
 }
 
+# Quickly: the run that is looked for goes on meanwhile.
 pids() {
-    for environment in /proc/[0-9]*/environ; do
-        pid=${environment#/proc/}
-        pid=${pid%/environ}
-        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = gpipe ] || continue
-        tr '\0' '\n' 2>/dev/null <"$environment" | grep -qxF "GPIPE_TEST_MARK=$GPIPE_TEST_MARK" && echo "$pid"
+    local comm name pid
+    for comm in /proc/[0-9]*/comm; do
+        read -r name 2>/dev/null <"$comm" || continue
+        pid=${comm#/proc/}
+        pid=${pid%/comm}
+        [ "$name" = gpipe ] && grep -zqsxF "GPIPE_TEST_MARK=$GPIPE_TEST_MARK" "/proc/$pid/environ" && echo "$pid"
     done
     true
 }
@@ -30,7 +32,7 @@ pids() {
 # The process of a rank.
 pid_of() {
     for pid in $(pids); do
-        tr '\0' '\n' <"/proc/$pid/environ" | grep -qE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1\$" && echo "$pid" && return
+        grep -zqsxE "(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1" "/proc/$pid/environ" && echo "$pid" && return
     done
     fail "there is no rank $1"
 }
