@@ -15,6 +15,7 @@ void bench_check(gp_status status, const char *what) {
 /* Whether the usage has the option up to its '=', with a value if there is one. */
 static bool names(const char *usage, const char *option) {
     size_t length = strcspn(option, "=");
+    if (length < 3) return false;
     bool valued = option[length] == '=';
     for (const char *at = usage; (at = strstr(at, "--")); at += 2)
         if (strncmp(at, option, length) == 0 && (at[length] == '=') == valued && !strchr("-_", at[length]) &&
@@ -23,19 +24,27 @@ static bool names(const char *usage, const char *option) {
     return false;
 }
 
+static _Noreturn void refuse(const char *program, const char *usage, const char *argument) {
+    fprintf(stderr, "%s: '%s' is not known.\nUsage: %s %s\n", program, argument, program, usage);
+    exit(2);
+}
+
 void bench_usage(int count, char **arguments, const char *program, const char *usage) {
-    bool words = strstr(usage, "[PATH") != NULL;
+    int accepted = strstr(usage, "[PATH SIDE]") ? 2 : 0, words = 0;
+    const char *last = "";
     if (bench_text(count, arguments, "serve")) return; /* started by itself */
     if (bench_flag(count, arguments, "help")) {
         printf("Usage: %s %s\n", program, usage);
         exit(0);
     }
     for (int i = 1; i < count; i++) {
-        bool option = strncmp(arguments[i], "--", 2) == 0;
-        if (option ? names(usage, arguments[i]) : words) continue;
-        fprintf(stderr, "%s: '%s' is not known.\nUsage: %s %s\n", program, arguments[i], program, usage);
-        exit(2);
+        bool word = arguments[i][0] && arguments[i][0] != '-';
+        if (word ? words >= accepted : !names(usage, arguments[i])) refuse(program, usage, arguments[i]);
+        if (!word) continue;
+        words++;
+        last = arguments[i];
     }
+    if (words > 0 && words < accepted) refuse(program, usage, last);
 }
 
 const char *bench_text(int count, char **arguments, const char *name) {
@@ -50,7 +59,21 @@ const char *bench_text(int count, char **arguments, const char *name) {
 
 double bench_option(int count, char **arguments, const char *name, double fallback) {
     const char *text = bench_text(count, arguments, name);
-    return text ? atof(text) : fallback;
+    char *end;
+    if (!text) return fallback;
+    double value = strtod(text, &end);
+    if (end != text && !*end && value >= 0 && value <= 1e9) return value;
+    fprintf(stderr, "--%s is '%s', but a number from 0 to 1e9 is accepted\n", name, text);
+    exit(2);
+}
+
+int bench_choice(int count, char **arguments, const char *name, const char *first, const char *second) {
+    const char *text = bench_text(count, arguments, name);
+    if (!text) return -1;
+    if (strcmp(text, first) == 0) return 0;
+    if (strcmp(text, second) == 0) return 1;
+    fprintf(stderr, "--%s is '%s'; accepted: %s, %s\n", name, text, first, second);
+    exit(2);
 }
 
 bool bench_flag(int count, char **arguments, const char *name) {

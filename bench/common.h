@@ -7,13 +7,15 @@
 /* Ends the benchmark with the library's message unless the status is GP_OK. */
 void bench_check(gp_status status, const char *what);
 /* With --help prints how the benchmark is called and ends it. `usage` names every option, as "[--batch=4] [--json]",
- * and words that are no options where there may be some, "[PATH SIDE]": what it does not name is refused with status 2.
- */
+ * and "[PATH SIDE]" where there may be two words that are no options: all else is refused with status 2. */
 void bench_usage(int count, char **arguments, const char *program, const char *usage);
-/* The value of "--name=value" as a number, or `fallback`. */
+/* The value of "--name=value" as a number, or `fallback`. What is no number from 0 to 1e9 ends the benchmark with
+ * status 2. */
 double bench_option(int count, char **arguments, const char *name, double fallback);
 /* The value of "--name=value" as it stands, or NULL. */
 const char *bench_text(int count, char **arguments, const char *name);
+/* Which of two values "--name=value" has, 0 or 1; -1: it is not given. Any other ends the benchmark with status 2. */
+int bench_choice(int count, char **arguments, const char *name, const char *first, const char *second);
 /* Whether "--name" was given. */
 bool bench_flag(int count, char **arguments, const char *name);
 double bench_seconds(void);

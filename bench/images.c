@@ -1,16 +1,14 @@
 /* What image models are made of, on the CPU device: convolutions as shares of the cores' peak, batch norm and pooling
  * as shares of what a plain copy moves. Shapes are those of ResNet-50 (at 224 pixels) and of AmoebaNet-D.
  *
- *     bench-images [--json] [--batch N] [--rounds N] [--threads N] [--dtype f32|bf16] [--only TEXT]
- *
  * Bytes are those that the operation cannot do without when nothing stays in the caches: batch norm in training reads x
  * twice and writes y; its gradients read dy and x twice and write dx. How things are measured: measure.h. */
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common.h"
 #include "measure.h"
 
 typedef struct settings {
@@ -210,44 +208,18 @@ static void measure_dtype(bench *b, gp_dtype dtype) {
     pool(b, 28, 256, 1);
 }
 
+static const char usage[] =
+    "[--batch=8] [--rounds=7] [--threads=1] [--dtype=TYPE (f32, bf16; both)] [--only=TEXT] [--json]";
+
 static settings read_options(int count, char **arguments) {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"batch", required_argument, NULL, 'b'},
-                                            {"rounds", required_argument, NULL, 'r'},
-                                            {"threads", required_argument, NULL, 'n'},
-                                            {"dtype", required_argument, NULL, 'd'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {NULL, 0, NULL, 0}};
-    settings s = {.batch = 8, .rounds = 7, .threads = 1, .f32 = true, .bf16 = true};
-    for (int o; (o = getopt_long(count, arguments, "", options, NULL)) != -1;) {
-        switch (o) {
-        case 'j':
-            s.json = true;
-            break;
-        case 'b':
-            s.batch = strtoll(optarg, NULL, 10);
-            break;
-        case 'r':
-            s.rounds = (int)strtol(optarg, NULL, 10);
-            break;
-        case 'n':
-            s.threads = (int)strtol(optarg, NULL, 10);
-            break;
-        case 'd':
-            s.f32 = !strcmp(optarg, "f32");
-            s.bf16 = !strcmp(optarg, "bf16");
-            break;
-        case 'o':
-            s.only = optarg;
-            break;
-        default:
-            fputs("usage: bench-images [--json] [--batch N] [--rounds N] [--threads N] [--dtype f32|bf16] "
-                  "[--only TEXT]\n",
-                  stderr);
-            exit(2);
-        }
-    }
-    return s;
+    bench_usage(count, arguments, "bench-images", usage);
+    return (settings){.batch = (int64_t)bench_option(count, arguments, "batch", 8),
+                      .rounds = (int)bench_option(count, arguments, "rounds", 7),
+                      .threads = (int)bench_option(count, arguments, "threads", 1),
+                      .f32 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 1,
+                      .bf16 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 0,
+                      .only = bench_text(count, arguments, "only"),
+                      .json = bench_flag(count, arguments, "json")};
 }
 
 int main(int count, char **arguments) {

@@ -1,19 +1,17 @@
 /* Products and attention of the CPU device at the shapes of GPT-2 (124M parameters), as shares of what the cores can
  * do. Images: bench-images.
  *
- *     bench-kernels [--json] [--tokens N] [--context N] [--rounds N] [--threads N] [--dtype f32|bf16]
- *
  * Every round measures the peak (multiply-adds from registers) and then the kernel, and the best of each counts:
  * machines change their speed from minute to minute, only neighbours can be compared. With one thread the clock is the
  * thread's processor time, so that other programs on the machine disturb little. Operations of causal attention are
  * those above and on the diagonal's other side counted out: half of the square. */
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common.h"
 #include "measure.h"
 
 typedef struct settings {
@@ -128,44 +126,18 @@ static void measure_dtype(bench *b, gp_dtype dtype) {
     attention(b, dtype, b->set.context ? b->set.context : 1024, 0.1);
 }
 
+static const char usage[] = "[--tokens=1024] [--context=TOKENS] [--rounds=7] [--threads=1] "
+                            "[--dtype=TYPE (f32, bf16; both)] [--json]";
+
 static settings read_options(int count, char **arguments) {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"tokens", required_argument, NULL, 't'},
-                                            {"context", required_argument, NULL, 'c'},
-                                            {"rounds", required_argument, NULL, 'r'},
-                                            {"threads", required_argument, NULL, 'n'},
-                                            {"dtype", required_argument, NULL, 'd'},
-                                            {NULL, 0, NULL, 0}};
-    settings s = {.tokens = 1024, .rounds = 7, .threads = 1, .f32 = true, .bf16 = true};
-    for (int o; (o = getopt_long(count, arguments, "", options, NULL)) != -1;) {
-        switch (o) {
-        case 'j':
-            s.json = true;
-            break;
-        case 't':
-            s.tokens = strtoll(optarg, NULL, 10);
-            break;
-        case 'c':
-            s.context = strtoll(optarg, NULL, 10);
-            break;
-        case 'r':
-            s.rounds = (int)strtol(optarg, NULL, 10);
-            break;
-        case 'n':
-            s.threads = (int)strtol(optarg, NULL, 10);
-            break;
-        case 'd':
-            s.f32 = !strcmp(optarg, "f32");
-            s.bf16 = !strcmp(optarg, "bf16");
-            break;
-        default:
-            fputs("usage: bench-kernels [--json] [--tokens N] [--context N] [--rounds N] [--threads N] "
-                  "[--dtype f32|bf16]\n",
-                  stderr);
-            exit(2);
-        }
-    }
-    return s;
+    bench_usage(count, arguments, "bench-kernels", usage);
+    return (settings){.tokens = (int64_t)bench_option(count, arguments, "tokens", 1024),
+                      .context = (int64_t)bench_option(count, arguments, "context", 0),
+                      .rounds = (int)bench_option(count, arguments, "rounds", 7),
+                      .threads = (int)bench_option(count, arguments, "threads", 1),
+                      .f32 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 1,
+                      .bf16 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 0,
+                      .json = bench_flag(count, arguments, "json")};
 }
 
 int main(int count, char **arguments) {

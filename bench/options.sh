@@ -10,7 +10,7 @@ print_head() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
 read_options() {
     local names=" $1 " argument name
     shift
-    case ${1-} in --help) print_head && exit 0 ;; "" | --*) print_head >&2 && exit 2 ;; esac
+    case ${1-} in --help) print_head && exit 0 ;; "" | -*) print_head >&2 && exit 2 ;; esac
     # shellcheck disable=SC2034 # the script's
     build=$(realpath "$1") json=""
     shift
@@ -29,6 +29,7 @@ read_options() {
     # shellcheck disable=SC2154 # the script has set it
     command -v mpirun."$mpi" >/dev/null || { echo "there is no mpirun.$mpi" >&2; exit 77; }
     export GPIPE=$build/cli/gpipe
+    [ -x "$GPIPE" ] || { echo "$(basename "$0"): there is no $GPIPE" >&2; exit 2; }
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     cd "$folder" || exit

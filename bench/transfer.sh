@@ -7,6 +7,14 @@
 # TRANSFER_EPOCHS (8) of the pre-training, TRANSFER_STEPS (300) of each fine-tuning, TRANSFER_SEEDS ("1 2 3 4 5").
 # Runs are kept in TRANSFER_OUT (a temporary folder); those that are there already are not repeated.
 set -eu
+case ${1-} in
+--help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 0 ;;
+"" | -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+esac
+[ $# -le 2 ] || { echo "transfer.sh: $3 is not known" >&2; exit 2; }
+for tar in train.tar test.tar; do
+    [ -e "$1/$tar" ] || { echo "transfer.sh: there is no $1/$tar" >&2; exit 2; }
+done
 folder=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 gpipe=$(realpath "${2:-$here/build/release/cli/gpipe}")

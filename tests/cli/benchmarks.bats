@@ -1,0 +1,46 @@
+# Benchmarks refuse what they do not know, with status 2 and before they measure anything.
+
+setup() {
+    [ -n "$BENCHMARKS" ] || skip "the benchmarks are not built"
+    cd "$BATS_TEST_TMPDIR"
+}
+
+refused() { # program, argument...
+    run timeout 20 "$@"
+    [ "$status" -eq 2 ] || { echo "$*: status $status, $output"; return 1; }
+    [ -n "$output" ]
+}
+
+@test "programs: options that are unknown, without their value or with one too many, and words" {
+    for program in "$BENCHMARKS"/bench-*; do
+        [ -f "$program" ] && [ -x "$program" ] || continue
+        for argument in --nonsense "" - -- -x --json=1 --help=1 word; do
+            refused "$program" "$argument"
+        done
+        run "$program" --help
+        [ "$status" -eq 0 ]
+        [[ $output == "Usage: ${program##*/} "* ]]
+    done
+}
+
+@test "programs: values that are no numbers or no choice" {
+    for value in "" x 1x -1 nan 1e300; do
+        refused "$BENCHMARKS/bench-kernels" "--tokens=$value"
+        refused "$BENCHMARKS/bench-overhead" "--batch=$value"
+    done
+    refused "$BENCHMARKS/bench-kernels" --dtype=f16
+    refused "$BENCHMARKS/bench-images" --dtype=f16
+    refused "$BENCHMARKS/bench-decoding" PATH 32 more
+}
+
+@test "scripts" {
+    for script in hosts limits transfer; do
+        refused "$BENCH_SCRIPTS/$script.sh"
+        refused "$BENCH_SCRIPTS/$script.sh" -x
+        refused "$BENCH_SCRIPTS/$script.sh" . . --nonsense
+        run "$BENCH_SCRIPTS/$script.sh" --help
+        [ "$status" -eq 0 ]
+        [[ $output == *"bench/$script.sh"* ]]
+    done
+    refused "$BENCH_SCRIPTS/transfer.sh" nowhere
+}
