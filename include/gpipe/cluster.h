@@ -48,9 +48,9 @@ GP_API const char *gp_cluster_implementations(void);
  * (an MPI error), GP_PEER_LOST. */
 GP_API gp_status gp_cluster_create(gp_cluster **cluster, const gp_cluster_options *options);
 /* Collective, after everything that was made with the cluster is gone. When an MPI that gpipe has initialised does not
- * come back from MPI_Finalize within 5 seconds (MPICH over UCX and TCP at times), that is told of through the log
- * (GP_LOG_WARNING) and ends the process, with status 0: let it be among the last things that a program does. Accepts
- * NULL. */
+ * come back from MPI_Finalize within 5 seconds, that is told of through the log (GP_LOG_WARNING) and ends the process,
+ * with status 0; between several machines MPICH, which hangs there at times, is not finalised at all, and its launcher
+ * takes the process as having left: let it be among the last things that a program does. Accepts NULL. */
 GP_API void gp_cluster_destroy(gp_cluster *cluster);
 /* After a failure: waits a few seconds for the other processes to come here too, then destroys the cluster; when some
  * do not come, ends all processes of the job with this exit status (this one too: then it does not return). Accepts

@@ -31,7 +31,7 @@ typedef struct gp_mpi_finished {
     int error;
 } gp_mpi_finished;
 
-enum { GP_MPI_CALLS_VERSION = 3, GP_MPI_ANYBODY = -1 };
+enum { GP_MPI_CALLS_VERSION = 4, GP_MPI_ANYBODY = -1 };
 
 typedef struct gp_mpi_calls {
     int version; /* GP_MPI_CALLS_VERSION */
@@ -40,9 +40,11 @@ typedef struct gp_mpi_calls {
     /* Initialises MPI unless the program has; `initialised`: it was done here. */
     int (*initialise)(bool *initialised, gp_mpi_threads *threads);
     void (*finalise)(void);
-    /* Tells the launcher, past MPI, that this process ends in good order, while `finalise` does not come back in
-     * another thread: its exit status is then the one that counts. May not come back either. */
-    void (*leave)(void);
+    /* Tells the launcher, past MPI, that this process ends in good order, instead of `finalise` or while that does not
+     * come back in another thread: the exit status is then the one that counts. Returns whether the launcher has
+     * answered; may not come back either. */
+    bool (*leave)(void);
+    bool leaves; /* between machines `finalise` may hang: `leave` is better */
     /* Ends the whole job. */
     void (*abort)(int status);
     void (*describe)(int error, char *text, size_t size);

@@ -384,7 +384,7 @@ enum { SECONDS_FOR_MPI = 5, SECONDS_FOR_LAUNCHER = 2 };
 typedef struct last_resort {
     int exit_status;
     char words[300];     /* to be said then; "": nothing */
-    void (*leave)(void); /* tells the launcher; NULL: nothing to be told */
+    bool (*leave)(void); /* tells the launcher; NULL: nothing to be told */
     atomic_bool over;    /* MPI has come back */
     atomic_bool told;
     gp_thread *thread;
@@ -418,6 +418,13 @@ static gp_status begin_last_resort(last_resort *resort) {
     return gp_thread_create(&resort->thread, end_without_mpi, resort, 0, 0);
 }
 
+/* By name: machines that share a system (containers) are connected as others are. */
+static bool over_machines(const gp_cluster *cluster) {
+    for (int r = 0; cluster->peers && r < cluster->ranks; r++)
+        if (strcmp(cluster->peers[r].host, cluster->peers[cluster->rank].host) != 0) return true;
+    return false;
+}
+
 static void finalise(const gp_cluster *cluster, int exit_status) {
     last_resort resort = {.exit_status = exit_status, .leave = cluster->calls->leave};
     snprintf(
@@ -426,7 +433,8 @@ static void finalise(const gp_cluster *cluster, int exit_status) {
         "ends without it, with status %d",
         cluster->rank, cluster->calls->name, SECONDS_FOR_MPI, exit_status);
     gp_status watched = begin_last_resort(&resort);
-    cluster->calls->finalise();
+    bool left = cluster->calls->leaves && over_machines(cluster) && cluster->calls->leave();
+    if (!left) cluster->calls->finalise();
     atomic_store(&resort.over, true);
     if (watched == GP_OK) gp_thread_join(resort.thread);
 }

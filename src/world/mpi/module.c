@@ -53,22 +53,27 @@ static void finalise(void) {
 /* Open MPI's launcher hears of it through PMIx, whose library is in the process then; MPICH's through the descriptor
  * that it has given to the process (wire protocol of PMI-1). */
 #ifdef OPEN_MPI
-static void leave(void) {
+enum { LEAVES = false };
+static bool leave(void) {
     int (*end)(const void *information, size_t count);
     void *pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD), *symbol = pmix ? dlsym(pmix, "PMIx_Finalize") : NULL;
-    if (!symbol) return;
+    if (!symbol) return false;
     memcpy(&end, &symbol, sizeof end);
-    end(NULL, 0);
+    return end(NULL, 0) == 0;
 }
 #else
-static void leave(void) {
+/* Over UCX a process waits in MPI_Finalize for others to answer that are in there already and do not (openucx/ucx issue
+ * 2254). */
+enum { LEAVES = true };
+static bool leave(void) {
     static const char words[] = "cmd=finalize\n";
     char answer[64];
     const char *text = getenv("PMI_FD");
     int launcher = text ? atoi(text) : -1;
-    if (launcher < 0 || write(launcher, words, sizeof words - 1) < 0) return;
-    while (read(launcher, answer, sizeof answer) == sizeof answer)
-        ;
+    if (launcher < 0 || write(launcher, words, sizeof words - 1) < 0) return false;
+    ssize_t bytes = read(launcher, answer, sizeof answer - 1);
+    answer[bytes > 0 ? bytes : 0] = '\0';
+    return strstr(answer, "finalize_ack") != NULL;
 }
 #endif
 
@@ -274,6 +279,7 @@ static const gp_mpi_calls calls = {
     .initialise = initialise,
     .finalise = finalise,
     .leave = leave,
+    .leaves = LEAVES,
     .abort = end_job,
     .describe = describe,
     .comm_of = comm_of,
