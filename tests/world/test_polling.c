@@ -1,5 +1,5 @@
 /* Who polls for transfers while it waits, on a world of threads with the hooks that ranks have (world/mpi): workers
- * compute on the same processors. */
+ * compute on the same processors. And that a long wait is reported however often somebody wakes it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,8 +8,10 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
+#include "base/status.h"
 #include "base/thread.h"
 #include "world/threads/threads.h"
 
@@ -47,7 +49,7 @@ static void sleep_for(double seconds) {
 }
 
 static void begin(polled_world *world, int processors) {
-    *world = (polled_world){.processors = processors};
+    *world = (polled_world){.processors = processors, .computing = -1, .lane = GP_LANE_REDUCE};
     assert_int_equal(gp_threads_begin(&world->threads, &gp_threads_class, WORKERS, 0, WORKERS, NULL), GP_OK);
     world->threads.hooks = &hooks;
 }
@@ -65,16 +67,23 @@ static void await_own(void *user) {
     gp_threads_wait_for_own(&world->threads.world, 0, GP_LANE_REDUCE, is_ready, &world->ready, "gradients");
 }
 
-/* Lets somebody wait; returns how often it polled, and in `seconds` for how long at most. */
-static int polls_of(polled_world *world, void (*wait)(void *user), double *seconds) {
-    gp_thread *thread;
-    double begun = gp_seconds();
-    assert_int_equal(gp_thread_create(&thread, wait, world, 0, 0), GP_OK);
-    sleep_for(0.03);
+static void end_wait(polled_world *world, gp_thread *thread) {
     atomic_store(&world->ready, true);
     for (int seat = 0; seat < GP_LANES * WORKERS; seat++)
         gp_threads_wake(&world->threads, seat);
     gp_thread_join(thread);
+}
+
+/* Lets worker 0's lane wait; returns how often it polled, and in `seconds` for how long at most. */
+static int polls_of(polled_world *world, void (*wait)(void *user), double *seconds) {
+    gp_thread *thread;
+    gp_thread_seat *seat = &world->threads.seats[gp_seat_of(&world->threads.world, 0, (gp_lane)world->lane)];
+    double begun = gp_seconds();
+    assert_int_equal(gp_thread_create(&thread, wait, world, 0, 0), GP_OK);
+    while (!atomic_load(&seat->waits_for_what) || (wait == await_transfer && atomic_load(&world->computing) < 0))
+        sleep_for(0.001);
+    sleep_for(0.03);
+    end_wait(world, thread);
     *seconds = gp_seconds() - begun;
     assert_int_equal(atomic_load(&world->threads.waiting), 0);
     assert_int_equal(atomic_load(&world->threads.polling), 0);
@@ -96,7 +105,6 @@ static void a_reduction_does_not_poll_on_a_worker_s_processor(void **state) {
     double seconds;
     (void)state;
     begin(&world, 2);
-    world.lane = GP_LANE_REDUCE;
     int polls = polls_of(&world, await_transfer, &seconds);
     assert_int_equal(atomic_load(&world.computing), 2);
     assert_int_equal(atomic_load(&world.polling), 0);
@@ -117,11 +125,36 @@ static void a_worker_that_waits_polls_on_its_own_processor(void **state) {
     gp_threads_dispose(&world.threads);
 }
 
+static void count_report(void *user, gp_log_level level, const char *message) {
+    if (level == GP_LOG_WARNING && strstr(message, "the reduction of worker 0 has waited"))
+        atomic_fetch_add((_Atomic int *)user, 1);
+}
+
+static void a_wait_that_is_woken_all_the_time_is_reported(void **state) {
+    polled_world world;
+    _Atomic int reports = 0;
+    gp_thread *thread;
+    (void)state;
+    begin(&world, 2);
+    world.threads.hooks = NULL;
+    world.threads.world.report_after = 0.005;
+    gp_log_set(count_report, &reports, GP_LOG_WARNING);
+    assert_int_equal(gp_thread_create(&thread, await_own, &world, 0, 0), GP_OK);
+    int seat = gp_seat_of(&world.threads.world, 0, GP_LANE_REDUCE);
+    for (double begun = gp_seconds(); atomic_load(&reports) == 0 && gp_seconds() < begun + 20;)
+        gp_threads_wake(&world.threads, seat);
+    end_wait(&world, thread);
+    gp_log_set(NULL, NULL, GP_LOG_ERROR);
+    assert_true(atomic_load(&reports) > 0);
+    gp_threads_dispose(&world.threads);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_for_its_own_process_does_not_poll),
         cmocka_unit_test(a_reduction_does_not_poll_on_a_worker_s_processor),
         cmocka_unit_test(a_worker_that_waits_polls_on_its_own_processor),
+        cmocka_unit_test(a_wait_that_is_woken_all_the_time_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

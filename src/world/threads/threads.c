@@ -142,11 +142,10 @@ static bool may_poll_on(wait *one, double waited) {
  * returns whether the condition may have changed. */
 static bool pause_in_wait(wait *one, uint32_t seen, double limit, double waited) {
     gp_event *event = &one->world->seats[one->number].event;
+    if (one->polls) one->world->hooks->poll(one->world);
+    if (limit <= 0) return false; /* even if the event has moved: somebody may signal it for ever */
     if (!one->polls) return gp_event_wait(event, seen, limit);
-    one->world->hooks->poll(one->world);
-    if (gp_event_now(event) != seen) return true;
-    if (limit <= 0) return false;
-    if (may_poll_on(one, waited)) return true;
+    if (gp_event_now(event) != seen || may_poll_on(one, waited)) return true;
     double sleep = waited < first_for ? first_sleeps : later_sleeps;
     return gp_event_wait(event, seen, limit < sleep ? limit : sleep);
 }
