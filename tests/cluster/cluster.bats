@@ -267,6 +267,13 @@ load processes
     GPIPE_MODULES=$HANGING_MODULES together -n 2 "$GPIPE" train run.yaml --set train.batch=0
     ended 2
     says "ends without it, with status 2"
+    # Refused while it joins: the error is told by who ends the process.
+    export GPIPE_MPI=$IMPLEMENTATION GPIPE_MODULES=$HANGING_MODULES
+    status=0
+    output=$(SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 timeout 60 "$GPIPE" train run.yaml --out none 2>&1 </dev/null) || status=$?
+    ended 2
+    says "srun (Slurm) started 2 processes, but MPI"
+    says "ends without it, with status 2"
 }
 
 # On an srun and an scontrol made of the launcher: a signal before the end of the time, then the rest, then an error that

@@ -315,6 +315,8 @@ static gp_status join(gp_cluster *cluster, const gp_cluster_options *options) {
     return status == GP_OK ? gp_clock_compare(cluster, false) : status;
 }
 
+static void leave(gp_cluster *cluster, int exit_status, const char *unsaid);
+
 gp_status gp_cluster_create(gp_cluster **cluster, const gp_cluster_options *options) {
     gp_cluster_options known;
     *cluster = NULL;
@@ -330,7 +332,7 @@ gp_status gp_cluster_create(gp_cluster **cluster, const gp_cluster_options *opti
     made->wake = -1;
     gp_status status = join(made, &known);
     if (status != GP_OK) {
-        gp_cluster_destroy(made);
+        leave(made, gp_status_exit(status), gp_error_message());
         return status;
     }
     *cluster = made;
@@ -383,6 +385,7 @@ enum { SECONDS_FOR_MPI = 5, SECONDS_FOR_LAUNCHER = 2 };
 
 typedef struct last_resort {
     int exit_status;
+    const char *unsaid;  /* an error that the thread which waits for MPI can no longer tell of; NULL: none */
     char words[300];     /* to be said then; "": nothing */
     bool (*leave)(void); /* tells the launcher; NULL: nothing to be told */
     atomic_bool over;    /* MPI has come back */
@@ -407,6 +410,7 @@ static void end_without_mpi(void *user) {
     last_resort *resort = user;
     gp_thread *telling;
     if (comes_true(&resort->over, SECONDS_FOR_MPI)) return;
+    if (resort->unsaid) gp_log(GP_LOG_ERROR, "%s", resort->unsaid);
     if (resort->words[0]) gp_log(GP_LOG_WARNING, "%s", resort->words);
     if (resort->leave && gp_thread_create(&telling, tell_launcher, resort, 0, 0) == GP_OK)
         comes_true(&resort->told, SECONDS_FOR_LAUNCHER);
@@ -425,8 +429,8 @@ static bool over_machines(const gp_cluster *cluster) {
     return false;
 }
 
-static void finalise(const gp_cluster *cluster, int exit_status) {
-    last_resort resort = {.exit_status = exit_status, .leave = cluster->calls->leave};
+static void finalise(const gp_cluster *cluster, int exit_status, const char *unsaid) {
+    last_resort resort = {.exit_status = exit_status, .unsaid = unsaid, .leave = cluster->calls->leave};
     snprintf(
         resort.words, sizeof resort.words,
         "rank %d has nothing left to do, but MPI (%s) has not come back from MPI_Finalize for %d seconds: the process "
@@ -439,12 +443,12 @@ static void finalise(const gp_cluster *cluster, int exit_status) {
     if (watched == GP_OK) gp_thread_join(resort.thread);
 }
 
-static void free_cluster(gp_cluster *cluster, bool orderly, int exit_status) {
+static void free_cluster(gp_cluster *cluster, bool orderly, int exit_status, const char *unsaid) {
     gp_watch_stop(cluster);
     if (orderly && cluster->calls) {
         if (cluster->pool) cluster->calls->pool_free(cluster->pool);
         cluster->calls->comm_free(cluster->comm, true);
-        if (cluster->initialised) finalise(cluster, exit_status);
+        if (cluster->initialised) finalise(cluster, exit_status, unsaid);
     }
     gp_threads_share_processors(1);
     if (orderly) gp_control_destroy(cluster->control); /* otherwise MPI may still write to it */
@@ -455,12 +459,15 @@ static void free_cluster(gp_cluster *cluster, bool orderly, int exit_status) {
     gp_free(cluster);
 }
 
-void gp_cluster_destroy(gp_cluster *cluster) {
-    if (!cluster) return;
+static void leave(gp_cluster *cluster, int exit_status, const char *unsaid) {
     bool whole = cluster->service && !atomic_load(&cluster->failed);
     bool orderly = whole ? come_together(cluster, 0) : cluster->service == NULL && !cluster->dead;
     if (whole && orderly) part(cluster);
-    free_cluster(cluster, orderly, 0);
+    free_cluster(cluster, orderly, exit_status, unsaid);
+}
+
+void gp_cluster_destroy(gp_cluster *cluster) {
+    if (cluster) leave(cluster, 0, NULL);
 }
 
 void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
@@ -469,7 +476,7 @@ void gp_cluster_abort(gp_cluster *cluster, int exit_status) {
     bool all = cluster->service && !atomic_load(&cluster->failed) && come_together(cluster, 5);
     if (all) {
         part(cluster);
-        free_cluster(cluster, true, exit_status);
+        free_cluster(cluster, true, exit_status, NULL);
         return;
     }
     /* The one who has spoken ends the job; should it not be able to, the others end by themselves. */
