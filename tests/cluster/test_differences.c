@@ -1,13 +1,6 @@
 /* Ranks that ask for different things are refused before a step runs, by all alike, with the words for what differs.
  * Through the public API; started with two ranks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "temporary.h"
 #include "together.h"
 
 typedef struct request {
@@ -97,6 +90,60 @@ static void differences_are_refused_and_named(void **state) {
     }
 }
 
+/* ---- data ---- */
+
+/* In CIFAR-10's form: a label and three planes of 32 x 32 bytes. */
+static gp_dataset *open_images(temporary *t, bool mirror) {
+    enum { IMAGES = 8, RECORD = 1 + 3 * 32 * 32 };
+    static uint8_t records[IMAGES * RECORD];
+    for (int i = 0; i < IMAGES; i++)
+        records[i * RECORD] = (uint8_t)i;
+    gp_image_options options = {.images = temporary_write(t, "images.bin", records, sizeof records),
+                                .height = 32,
+                                .width = 32,
+                                .channels = 3,
+                                .batch = 4,
+                                .mirror = mirror};
+    gp_dataset *dataset;
+    assert_int_equal(gp_dataset_create_images(&dataset, &options), GP_OK);
+    return dataset;
+}
+
+static gp_model *make_classifier(void) {
+    gp_option features = {.key = "features", .type = GP_OPTION_INTEGER, .integer = 10};
+    gp_layer *pool, *linear;
+    gp_model *model;
+    assert_int_equal(gp_model_create(&model, (gp_type){GP_F32, gp_shape_of(3, (int64_t[]){32, 32, 3})}), GP_OK);
+    assert_int_equal(gp_layer_create_builtin(&pool, "global_average_pool", NULL, 0, NULL, 0), GP_OK);
+    assert_int_equal(gp_layer_create_builtin(&linear, "linear", &features, 1, NULL, 0), GP_OK);
+    assert_int_equal(gp_model_add(model, pool), GP_OK);
+    assert_int_equal(gp_model_add(model, linear), GP_OK);
+    assert_int_equal(gp_model_set_loss(model, &(gp_loss){.kind = GP_LOSS_CROSS_ENTROPY}), GP_OK);
+    assert_int_equal(gp_model_finish(model), GP_OK);
+    return model;
+}
+
+static gp_status train_on(const gp_dataset *dataset, const gp_model *model) {
+    gp_pipeline_options pipeline = {
+        .partitions = 2, .micro_batches = 2, .batch = 4, .balance = GP_BALANCE_PARAMETERS, .cluster = cluster};
+    gp_run_options run = {.steps = 1};
+    gp_trainer *trainer;
+    assert_int_equal(gp_trainer_create(&trainer, model, &pipeline, NULL, 1), GP_OK);
+    gp_status status = gp_trainer_run(trainer, dataset, &run, NULL);
+    gp_trainer_destroy(trainer);
+    return status;
+}
+
+/* Ranks that judge the same images in another number of passes would wait for each other. */
+static void evaluations_that_differ_are_refused(void **state) {
+    gp_model *model = make_classifier();
+    gp_dataset *dataset = open_images(*state, gp_cluster_rank(cluster) == 1);
+    assert_int_equal(train_on(dataset, model), GP_INVALID);
+    assert_message_has(gp_error_message(), "the data of rank 1 (host ");
+    gp_dataset_destroy(dataset);
+    gp_model_destroy(model);
+}
+
 static void the_same_is_accepted_afterwards(void **state) {
     (void)state;
     assert_int_equal(create(NULL), GP_OK);
@@ -106,6 +153,7 @@ int main(void) {
     if (!together_begin()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(differences_are_refused_and_named),
+        cmocka_unit_test_setup_teardown(evaluations_that_differ_are_refused, temporary_create, temporary_destroy),
         cmocka_unit_test(the_same_is_accepted_afterwards),
     };
     return together_end(cmocka_run_group_tests(tests, NULL, NULL));
