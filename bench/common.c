@@ -18,9 +18,7 @@ static bool names(const char *usage, const char *option) {
     if (length < 3) return false;
     bool valued = option[length] == '=';
     for (const char *at = usage; (at = strstr(at, "--")); at += 2)
-        if (strncmp(at, option, length) == 0 && (at[length] == '=') == valued && !strchr("-_", at[length]) &&
-            (valued || strchr(" ]", at[length])))
-            return true;
+        if (strncmp(at, option, length) == 0 && at[length] && strchr(valued ? "=" : " ]", at[length])) return true;
     return false;
 }
 

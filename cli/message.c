@@ -61,11 +61,12 @@ static void write_text(gp_log_level level, const char *text) {
 }
 
 static void write_message(gp_log_level level, const char *text) {
-    bool once = terminal.together > 1 && level == GP_LOG_ERROR;
-    int hold = -1;
-    if (once && !cli_once_first(text, &hold)) return;
+    pthread_mutex_lock(&terminal.lock);
+    int others = level == GP_LOG_ERROR ? terminal.together - 1 : 0, hold = -1;
+    pthread_mutex_unlock(&terminal.lock);
+    if (others > 0 && !cli_once_first(text, &hold)) return;
     write_text(level, text);
-    cli_once_linger(hold, terminal.together - 1);
+    cli_once_linger(hold, others);
 }
 
 static void from_library(void *user, gp_log_level level, const char *message) {
