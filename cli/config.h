@@ -68,7 +68,7 @@ typedef struct cli_settings {
         bool mirror;
         struct {
             int crop;
-            bool flip;
+            bool flip, alternate;
             int64_t pad, operations, cutout;
             double scale[2], ratio[2], magnitude, brightness, contrast, saturation, hue, mixup;
         } augment;

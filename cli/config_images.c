@@ -57,6 +57,7 @@ static gp_augmentation augmentation_of(const cli_settings *s) {
         .scale = {s->data.augment.scale[0], s->data.augment.scale[1]},
         .ratio = {s->data.augment.ratio[0], s->data.augment.ratio[1]},
         .flip = s->data.augment.flip,
+        .alternate = s->data.augment.alternate,
         .operations = s->data.augment.operations,
         .magnitude = s->data.augment.magnitude,
         .brightness = s->data.augment.brightness,

@@ -164,6 +164,8 @@ static const cli_key keys[] = {
     {"data.augment.ratio", CLI_KEY_PAIR, ANY, AT(data.augment.ratio), 0, 100, true, false, NULL, "[0.75, 1.3333333]",
      "width to height (crop: resized)"},
     BOOLEAN("data.augment.flip", data.augment.flip, ANY, "false", "turn left and right round, half of the time"),
+    BOOLEAN("data.augment.alternate", data.augment.alternate, ANY, "false",
+            "flip: by chance in the first epoch, then in every other one: two epochs show both sides of every image"),
     INTEGER("data.augment.operations", data.augment.operations, ANY, 0, 100, "0", "RandAugment: how many out of 14"),
     NUMBER("data.augment.magnitude", data.augment.magnitude, ANY, 0, 30, false, false, "9", "RandAugment: how strong"),
     NUMBER("data.augment.brightness", data.augment.brightness, ANY, 0, 1, false, false, "0.0",

@@ -48,7 +48,10 @@ typedef struct gp_augmentation {
     int64_t pad;     /* pixels (crop pad); 0: an eighth of the shorter side */
     double scale[2]; /* share of the area (crop resized); zeros: 0.08 to 1 */
     double ratio[2]; /* width to height (crop resized); zeros: 3/4 to 4/3 */
-    bool flip;       /* left and right change places half of the time */
+    bool flip;       /* left and right change places half of the time: by chance, in every epoch anew */
+    /* flip: by chance in the first epoch only, then in every other one, so that two epochs in a row show both sides of
+     * every image (Jordan, arXiv 2404.00498). */
+    bool alternate;
     /* RandAugment (Cubuk et al., arXiv 1909.13719): so many operations out of 14, each as strong as `magnitude` of 30.
      */
     int64_t operations; /* 0: none */

@@ -369,6 +369,16 @@ static void count_changes(gp_dataset *dataset, int64_t samples, int *turned, int
     gp_batch_destroy(&middle);
 }
 
+static bool shows_turned(gp_dataset *dataset, int64_t step) {
+    gp_batch batch;
+    assert_int_equal(gp_batch_create(&batch, dataset, 1), GP_OK);
+    assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 0, step, 0, 1, &batch), GP_OK);
+    const float *row = (const float *)batch.inputs.data + 4 * SIDE * 3 + target(&batch, 0);
+    bool turned = row[3 * 2] > row[3 * 5];
+    gp_batch_destroy(&batch);
+    return turned;
+}
+
 static void test_augmentation(void **state) {
     temporary *t = *state;
     enum { SAMPLES = 400 };
@@ -400,6 +410,32 @@ static void test_augmentation(void **state) {
         if (i == 6) assert_true(different > 250);
         gp_dataset_destroy(dataset);
     }
+}
+
+/* The side that an image shows in the first epoch is chance, and in every epoch the other one than before. */
+static void test_alternate(void **state) {
+    temporary *t = *state;
+    enum { IMAGES = 64, EPOCHS = 5 };
+    char name[32];
+    for (int i = 0; i < IMAGES; i++) {
+        snprintf(name, sizeof name, "data/%c/%d.png", "ab"[i % 2], i);
+        write_image(t, name, png_picture(i % 2, SIDE, SIDE));
+    }
+    gp_image_options options = options_of(temporary_path(t, "data"), SIDE, 1);
+    options.sampling = GP_SAMPLING_SEQUENTIAL;
+    options.augmentation = (gp_augmentation){.flip = true, .alternate = true};
+    gp_dataset *dataset = open_images(&options);
+    int turned[EPOCHS] = {0};
+    for (int64_t step = 0; step < IMAGES * EPOCHS; step++) {
+        bool now = shows_turned(dataset, step);
+        turned[step / IMAGES] += now;
+        if (step >= IMAGES) assert_int_equal(now, !shows_turned(dataset, step - IMAGES));
+    }
+    assert_true(turned[0] > IMAGES / 4 && turned[0] < IMAGES * 3 / 4);
+    gp_dataset_destroy(dataset);
+    options.augmentation.flip = false;
+    assert_int_equal(gp_dataset_create_images(&dataset, &options), GP_INVALID);
+    assert_non_null(strstr(gp_error_message(), "flip"));
 }
 
 /* ---- mixup ---- */
@@ -557,6 +593,7 @@ int main(void) {
         WITH_FOLDER(test_middle),
         WITH_FOLDER(test_normalisation),
         WITH_FOLDER(test_augmentation),
+        WITH_FOLDER(test_alternate),
         WITH_FOLDER(test_mixup),
         WITH_FOLDER(test_bad_options),
         WITH_FOLDER(test_bad_requests),

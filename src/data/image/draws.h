@@ -1,8 +1,9 @@
 /* The random numbers of one sample: a stream that belongs to (seed, number of the sample in the training), so that it
- * is the same for whoever makes the sample. */
+ * is the same for whoever makes the sample; and what chance has decided for its image once for all epochs. */
 #ifndef GP_DATA_IMAGE_DRAWS_H
 #define GP_DATA_IMAGE_DRAWS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/random.h"
@@ -11,6 +12,7 @@ typedef struct gp_draws {
     gp_random_key key;
     uint64_t number;
     uint32_t drawn;
+    bool turned; /* whether left and right change places in this epoch (gp_augmentation.alternate) */
     gp_random_block block;
 } gp_draws;
 

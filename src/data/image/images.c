@@ -85,6 +85,7 @@ static void take_options(gp_image_dataset *images, const gp_image_options *optio
     images->most_pixels = options->most_pixels > 0 ? options->most_pixels : (int64_t)1 << 26;
     images->order_use = gp_hash_text("gpipe data images order");
     images->draws_use = gp_hash_text("gpipe data images augmentation");
+    images->turn_use = gp_hash_text("gpipe data images alternate");
     images->mixup_use = gp_hash_text("gpipe data images mixup");
 }
 

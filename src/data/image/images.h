@@ -33,9 +33,10 @@ typedef struct gp_image_dataset {
     bool skip_corrupt;
     gp_sampling sampling;
     int64_t window, batch, most_pixels;
-    uint64_t order_use, draws_use, mixup_use; /* keep these random numbers apart from others of the same seed */
-    pthread_mutex_t lock;                     /* of `desks` */
-    gp_desk *desks;                           /* that nobody works at */
+    uint64_t order_use, draws_use, turn_use,
+        mixup_use;        /* keep these random numbers apart from others of the same seed */
+    pthread_mutex_t lock; /* of `desks` */
+    gp_desk *desks;       /* that nobody works at */
     _Atomic int64_t corrupt_count;
 } gp_image_dataset;
 

@@ -115,10 +115,17 @@ static size_t index_of(const image_reader *reader, uint64_t number) {
     return gp_order_at(count, (uint64_t)images->window, reader->request->seed ^ images->order_use, epoch, place);
 }
 
+/* In the first epoch by chance, then in every other one. */
+static bool is_turned(const image_reader *reader, size_t index, uint64_t epoch) {
+    gp_draws draws = gp_draws_of(reader->request->seed ^ reader->images->turn_use, index);
+    return (gp_draw(&draws) ^ epoch) & 1;
+}
+
 static gp_status make_sample(const image_reader *reader, int64_t sample, float *out, int32_t *label) {
     uint64_t number = number_of(reader, sample);
     size_t index = index_of(reader, number);
     gp_draws draws = gp_draws_of(reader->request->seed ^ reader->images->draws_use, number);
+    draws.turned = is_turned(reader, index, number / reader->split->count);
     GP_TRY(render_sound(reader, &index, draws, out));
     *label = reader->split->collection->items[reader->split->first + index].label;
     return GP_OK;

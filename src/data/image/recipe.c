@@ -42,6 +42,7 @@ static gp_status check_pair(const char *name, double pair[2], double low, double
 static gp_status check_augmentation(gp_augmentation *how, int64_t shorter) {
     if ((int)how->crop < 0 || how->crop > GP_CROP_RESIZED)
         return gp_error(GP_INVALID, "there is no crop of kind %d", (int)how->crop);
+    if (how->alternate && !how->flip) return gp_error(GP_INVALID, "alternate says how to flip: it needs flip too");
     if (how->crop == GP_CROP_PAD && how->pad == 0) how->pad = shorter < 8 ? 1 : shorter / 8;
     GP_TRY(check_range("pad", (double)how->pad, 0, (double)shorter));
     GP_TRY(check_pair("scale", how->scale, 0.08, 1, 1e-4, 1));

@@ -188,6 +188,7 @@ static placement choose_placement(const gp_recipe *recipe, gp_draws *draws) {
         place.dy = gp_draw_below(draws, (int)(2 * how->pad + 1)) - (int)how->pad;
     }
     if (how->flip) place.flip = gp_draw(draws) & 1;
+    if (how->alternate) place.flip = draws->turned;
     if (how->cutout > 0) {
         int x = gp_draw_below(draws, recipe->width), y = gp_draw_below(draws, recipe->height);
         clip(x, how->cutout, recipe->width, &place.hole_left, &place.hole_right);
