@@ -202,9 +202,9 @@ int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-amoebanet-memory", usage);
     settings s = {
         .memory = (size_t)(bench_option(count, arguments, "memory-gib", 8) * GIB),
-        .image = (int64_t)bench_option(count, arguments, "image", 224),
-        .batch = (int64_t)bench_option(count, arguments, "batch", 128),
-        .micro_batches = (int)bench_option(count, arguments, "micro-batches", 32),
+        .image = bench_count(count, arguments, "image", 224),
+        .batch = bench_count(count, arguments, "batch", 128),
+        .micro_batches = bench_count(count, arguments, "micro-batches", 32),
         .momentum = bench_option(count, arguments, "momentum", 0),
         .schedule = bench_option(count, arguments, "schedule", 0) > 0 ? GP_SCHEDULE_1F1B : GP_SCHEDULE_GPIPE,
     };

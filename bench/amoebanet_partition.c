@@ -92,13 +92,13 @@ static const char usage[] = "[--layers=18] [--filters=256] [--image=224] [--samp
 
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-amoebanet-partition", usage);
-    bench_amoebanet sizes = {.layers = (int64_t)bench_option(count, arguments, "layers", 18),
-                             .filters = (int64_t)bench_option(count, arguments, "filters", 256),
-                             .image = (int64_t)bench_option(count, arguments, "image", 224),
+    bench_amoebanet sizes = {.layers = bench_count(count, arguments, "layers", 18),
+                             .filters = bench_count(count, arguments, "filters", 256),
+                             .image = bench_count(count, arguments, "image", 224),
                              .classes = 1000,
                              .stem = "torchgpipe"};
-    int64_t samples = (int64_t)bench_option(count, arguments, "samples", 2);
-    double batch = bench_option(count, arguments, "batch", 128);
+    int64_t samples = bench_count(count, arguments, "samples", 2);
+    double batch = bench_count(count, arguments, "batch", 128);
     bool json = bench_flag(count, arguments, "json");
     gp_pipeline_options pipeline = {.batch = samples, .recompute = GP_RECOMPUTE_ALWAYS};
     gp_model *model = bench_amoebanet_create(&sizes);

@@ -154,18 +154,18 @@ static const char usage[] = "[--out=FOLDER] [--layers=12] [--partitions=2] [--ba
 
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-checkpoint", usage);
-    int64_t context = (int64_t)bench_option(count, arguments, "context", 256);
-    gp_gpt2_options options = {.context = context, .layers = (int64_t)bench_option(count, arguments, "layers", 12)};
-    gp_pipeline_options pipeline = {.partitions = (int)bench_option(count, arguments, "partitions", 2),
-                                    .batch = (int64_t)bench_option(count, arguments, "batch", 4),
+    int64_t context = bench_count(count, arguments, "context", 256);
+    gp_gpt2_options options = {.context = context, .layers = bench_count(count, arguments, "layers", 12)};
+    gp_pipeline_options pipeline = {.partitions = bench_count(count, arguments, "partitions", 2),
+                                    .batch = bench_count(count, arguments, "batch", 4),
                                     .micro_batches = 4,
                                     .snapshot = true};
     static measurement m;
     bool json = bench_flag(count, arguments, "json");
     char out[512];
     m = (measurement){.out = out,
-                      .period = (int64_t)bench_option(count, arguments, "period", 10),
-                      .saves = (int64_t)bench_option(count, arguments, "saves", 3)};
+                      .period = bench_count(count, arguments, "period", 10),
+                      .saves = bench_count(count, arguments, "saves", 3)};
     if (m.period < 2 || m.saves < 1 || (m.saves + 1) * m.period >= MOST_STEPS) return 2;
     bench_check(gp_model_create_gpt2(&m.model, &options), "model");
     make_folder(bench_text(count, arguments, "out"), out, sizeof out);

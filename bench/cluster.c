@@ -20,14 +20,14 @@ typedef struct settings {
 
 static settings read_settings(int count, char **arguments) {
     settings s = {
-        .batch = (int64_t)bench_option(count, arguments, "batch", 16),
-        .context = (int64_t)bench_option(count, arguments, "context", 128),
-        .micro_batches = (int)bench_option(count, arguments, "micro-batches", 16),
-        .replica_micro_batches = (int)bench_option(count, arguments, "replica-micro-batches", 4),
-        .layers = (int)bench_option(count, arguments, "layers", 8),
-        .width = (int)bench_option(count, arguments, "width", 256),
-        .steps = (int)bench_option(count, arguments, "steps", 2),
-        .rounds = (int)bench_option(count, arguments, "rounds", 7),
+        .batch = bench_count(count, arguments, "batch", 16),
+        .context = bench_count(count, arguments, "context", 128),
+        .micro_batches = bench_count(count, arguments, "micro-batches", 16),
+        .replica_micro_batches = bench_count(count, arguments, "replica-micro-batches", 4),
+        .layers = bench_count(count, arguments, "layers", 8),
+        .width = bench_count(count, arguments, "width", 256),
+        .steps = bench_count(count, arguments, "steps", 2),
+        .rounds = bench_count(count, arguments, "rounds", 7),
         .shard = bench_flag(count, arguments, "shard"),
     };
     if (s.rounds < 1 || s.rounds > 100) s.rounds = 7;

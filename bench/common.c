@@ -1,5 +1,6 @@
 #include "common.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,13 +56,26 @@ const char *bench_text(int count, char **arguments, const char *name) {
     return NULL;
 }
 
+/* The number that the option has; NAN: none. */
+static double number_of(const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    return end != text && !*end ? value : NAN;
+}
+
 double bench_option(int count, char **arguments, const char *name, double fallback) {
     const char *text = bench_text(count, arguments, name);
-    char *end;
-    if (!text) return fallback;
-    double value = strtod(text, &end);
-    if (end != text && !*end && value >= 0 && value <= 1e9) return value;
+    double value = text ? number_of(text) : fallback;
+    if (value >= 0 && value <= 1e9) return value;
     fprintf(stderr, "--%s is '%s', but a number from 0 to 1e9 is accepted\n", name, text);
+    exit(2);
+}
+
+int bench_count(int count, char **arguments, const char *name, int fallback) {
+    const char *text = bench_text(count, arguments, name);
+    double value = text ? number_of(text) : fallback;
+    if (value >= 1 && value <= 1e9 && value == floor(value)) return (int)value;
+    fprintf(stderr, "--%s is '%s', but a whole number from 1 to 1e9 is accepted\n", name, text);
     exit(2);
 }
 

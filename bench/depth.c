@@ -96,10 +96,10 @@ int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-depth", usage);
     settings s = {
         .memory = (size_t)(bench_option(count, arguments, "memory-mib", 96) * 1048576),
-        .width = (int64_t)bench_option(count, arguments, "width", 128),
-        .context = (int64_t)bench_option(count, arguments, "context", 128),
-        .batch = (int64_t)bench_option(count, arguments, "batch", 32),
-        .micro_batches = (int)bench_option(count, arguments, "micro-batches", 16),
+        .width = bench_count(count, arguments, "width", 128),
+        .context = bench_count(count, arguments, "context", 128),
+        .batch = bench_count(count, arguments, "batch", 32),
+        .micro_batches = bench_count(count, arguments, "micro-batches", 16),
         .schedule = bench_option(count, arguments, "schedule", 1) > 0 ? GP_SCHEDULE_1F1B : GP_SCHEDULE_GPIPE,
     };
     row rows[] = {{"K=1, no recomputation", 1, GP_RECOMPUTE_NEVER, 0, 0},

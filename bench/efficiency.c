@@ -93,13 +93,13 @@ static const char usage[] =
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-efficiency", usage);
     settings s = {
-        .micro_batches = (int)bench_option(count, arguments, "micro-batches", 16),
-        .batch = (int64_t)bench_option(count, arguments, "batch", 32),
-        .layers = (int)bench_option(count, arguments, "layers", 8),
-        .width = (int)bench_option(count, arguments, "width", 256),
-        .context = (int64_t)bench_option(count, arguments, "context", 128),
-        .steps = (int)bench_option(count, arguments, "steps", 2),
-        .rounds = (int)bench_option(count, arguments, "rounds", 9),
+        .micro_batches = bench_count(count, arguments, "micro-batches", 16),
+        .batch = bench_count(count, arguments, "batch", 32),
+        .layers = bench_count(count, arguments, "layers", 8),
+        .width = bench_count(count, arguments, "width", 256),
+        .context = bench_count(count, arguments, "context", 128),
+        .steps = bench_count(count, arguments, "steps", 2),
+        .rounds = bench_count(count, arguments, "rounds", 9),
         .recompute = (int)bench_option(count, arguments, "recompute", GP_RECOMPUTE_EXCEPT_LAST),
         .schedule = (int)bench_option(count, arguments, "schedule", 0),
     };

@@ -14,11 +14,11 @@ typedef struct settings {
 
 static settings read_settings(int count, char **arguments) {
     return (settings){
-        .batch = (int64_t)bench_option(count, arguments, "batch", 4),
-        .context = (int64_t)bench_option(count, arguments, "context", 256),
-        .layers = (int64_t)bench_option(count, arguments, "layers", 12),
-        .steps = (int)bench_option(count, arguments, "steps", 5),
-        .threads = (int)bench_option(count, arguments, "threads", 1),
+        .batch = bench_count(count, arguments, "batch", 4),
+        .context = bench_count(count, arguments, "context", 256),
+        .layers = bench_count(count, arguments, "layers", 12),
+        .steps = bench_count(count, arguments, "steps", 5),
+        .threads = bench_count(count, arguments, "threads", 1),
         .contenders = bench_flag(count, arguments, "f32") ? 1 : PRECISIONS,
         .json = bench_flag(count, arguments, "json"),
     };

@@ -124,7 +124,7 @@ static const char usage[] =
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-image-step", usage);
     const char *wanted = bench_text(count, arguments, "model");
-    settings s = {.rounds = (int)bench_option(count, arguments, "rounds", 3),
+    settings s = {.rounds = bench_count(count, arguments, "rounds", 3),
                   .precisions = bench_flag(count, arguments, "f32") ? 1 : PRECISIONS,
                   .widths = bench_flag(count, arguments, "one-core") ? 1 : 2,
                   .recompute = (gp_recompute)bench_option(count, arguments, "recompute", GP_RECOMPUTE_NEVER),
@@ -134,8 +134,8 @@ int main(int count, char **arguments) {
     for (size_t i = 0; i < sizeof SUBJECTS / sizeof *SUBJECTS; i++) {
         subject what = SUBJECTS[i];
         if (wanted && strcmp(wanted, "all") != 0 && strcmp(wanted, what.name) != 0) continue;
-        what.batch = (int64_t)bench_option(count, arguments, "batch", (double)what.batch);
-        what.micro_batches = (int)bench_option(count, arguments, "micro-batches", what.micro_batches);
+        what.batch = bench_count(count, arguments, "batch", (int)what.batch);
+        what.micro_batches = bench_count(count, arguments, "micro-batches", what.micro_batches);
         measure(&what, &s);
         found = true;
     }

@@ -213,9 +213,9 @@ static const char usage[] =
 
 static settings read_options(int count, char **arguments) {
     bench_usage(count, arguments, "bench-images", usage);
-    return (settings){.batch = (int64_t)bench_option(count, arguments, "batch", 8),
-                      .rounds = (int)bench_option(count, arguments, "rounds", 7),
-                      .threads = (int)bench_option(count, arguments, "threads", 1),
+    return (settings){.batch = bench_count(count, arguments, "batch", 8),
+                      .rounds = bench_count(count, arguments, "rounds", 7),
+                      .threads = bench_count(count, arguments, "threads", 1),
                       .f32 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 1,
                       .bf16 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 0,
                       .only = bench_text(count, arguments, "only"),

@@ -131,10 +131,10 @@ static const char usage[] = "[--tokens=1024] [--context=TOKENS] [--rounds=7] [--
 
 static settings read_options(int count, char **arguments) {
     bench_usage(count, arguments, "bench-kernels", usage);
-    return (settings){.tokens = (int64_t)bench_option(count, arguments, "tokens", 1024),
+    return (settings){.tokens = bench_count(count, arguments, "tokens", 1024),
                       .context = (int64_t)bench_option(count, arguments, "context", 0),
-                      .rounds = (int)bench_option(count, arguments, "rounds", 7),
-                      .threads = (int)bench_option(count, arguments, "threads", 1),
+                      .rounds = bench_count(count, arguments, "rounds", 7),
+                      .threads = bench_count(count, arguments, "threads", 1),
                       .f32 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 1,
                       .bf16 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 0,
                       .json = bench_flag(count, arguments, "json")};

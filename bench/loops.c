@@ -337,14 +337,14 @@ static const char usage[] = "[--rows=32768] [--threads=1] [--repeats=5] [--table
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-loops", usage);
     measurement bench = {.json = bench_flag(count, arguments, "json"),
-                         .rows = (int64_t)bench_option(count, arguments, "rows", 32768),
+                         .rows = bench_count(count, arguments, "rows", 32768),
                          .only = bench_text(count, arguments, "only"),
-                         .repeats = (int)bench_option(count, arguments, "repeats", 5)};
+                         .repeats = bench_count(count, arguments, "repeats", 5)};
     if (bench.repeats < 1 || bench.repeats > MAX_REPEATS || bench.rows < 1) {
         fprintf(stderr, "bench-loops: --repeats accepts 1 to %d, --rows 1 and more\n", MAX_REPEATS);
         return 2;
     }
-    gp_device_options options = {.threads = (int)bench_option(count, arguments, "threads", 1)};
+    gp_device_options options = {.threads = bench_count(count, arguments, "threads", 1)};
     bench_check(gp_device_create_cpu(&bench.device, &options), "device");
     const char *name = bench_text(count, arguments, "table");
     const gp_cpu_loops *table = gp_cpu_loops_table(name);

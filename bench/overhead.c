@@ -53,8 +53,8 @@ static const char usage[] = "[--micro-batches=256] [--steps=200] [--json]";
 
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-overhead", usage);
-    int micro_batches = (int)bench_option(count, arguments, "micro-batches", 256);
-    int steps = (int)bench_option(count, arguments, "steps", 200);
+    int micro_batches = bench_count(count, arguments, "micro-batches", 256);
+    int steps = bench_count(count, arguments, "steps", 200);
     gp_model *model = tiny_model();
     double one = microseconds_per_action(model, 1, micro_batches, steps);
     double two = microseconds_per_action(model, 2, micro_batches, steps);

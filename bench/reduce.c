@@ -25,12 +25,12 @@ typedef struct settings {
 } settings;
 
 static settings read_settings(int count, char **arguments) {
-    settings s = {.model = {.layers = (int)bench_option(count, arguments, "layers", 12),
+    settings s = {.model = {.layers = bench_count(count, arguments, "layers", 12),
                             .heads = 12,
-                            .width = (int)bench_option(count, arguments, "width", 768),
+                            .width = bench_count(count, arguments, "width", 768),
                             .context = 1024,
-                            .vocabulary = (int)bench_option(count, arguments, "vocabulary", 50257)},
-                  .rounds = (int)bench_option(count, arguments, "rounds", 9)};
+                            .vocabulary = bench_count(count, arguments, "vocabulary", 50257)},
+                  .rounds = bench_count(count, arguments, "rounds", 9)};
     if (s.rounds < 1 || s.rounds > MOST_ROUNDS) s.rounds = 9;
     return s;
 }

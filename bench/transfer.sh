@@ -11,7 +11,7 @@ case ${1-} in
 --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 0 ;;
 "" | -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac
-[ $# -le 2 ] || { echo "transfer.sh: $3 is not known" >&2; exit 2; }
+case ${3-} in "" | --set | --set=*) ;; *) echo "transfer.sh: $3 is not known" >&2 && exit 2 ;; esac
 for tar in train.tar test.tar; do
     [ -e "$1/$tar" ] || { echo "transfer.sh: there is no $1/$tar" >&2; exit 2; }
 done
@@ -81,7 +81,7 @@ for size in wide narrow; do
             set -- --set data.images=three/train --set data.validation=three/test --set train.batch=50 --set pipeline.micro_batches=1 \
                 --set train.steps="$steps" --set train.seed="$seed" --set optimizer.schedule.warmup=$((steps / 5)) --set train.eval_every="$steps"
             [ "$start" = scratch ] ||
-                set -- "$@" --set optimizer.lr=0.02 --set train.init_from="$size-pretrained" --set 'train.replace=[layers.19]'
+                set -- "$@" --set optimizer.lr=0.02 --set train.init_from="$size-pretrained" --set 'train.replace=[head]'
             train "$run" "$size-3.yaml" "$@"
             figures="$figures $(last_accuracy "$run")"
         done

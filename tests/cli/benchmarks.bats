@@ -33,6 +33,21 @@ refused() { # program, argument...
     refused "$BENCHMARKS/bench-decoding" PATH 32 more
 }
 
+@test "programs: none or half of what is counted" {
+    tried=0
+    for program in "$BENCHMARKS"/bench-*; do
+        [ -f "$program" ] && [ -x "$program" ] || continue
+        run "$program" --help
+        for name in rounds steps repeats saves period samples batch layers threads micro-batches; do
+            [[ $output == *"--$name="* ]] || continue
+            usage=$output
+            for value in 0 0.5 1.5; do refused "$program" "--$name=$value"; done
+            output=$usage tried=$((tried + 1))
+        done
+    done
+    [ "$tried" -gt 20 ]
+}
+
 @test "scripts" {
     for script in hosts limits transfer; do
         refused "$BENCH_SCRIPTS/$script.sh"
@@ -43,4 +58,6 @@ refused() { # program, argument...
         [[ $output == *"bench/$script.sh"* ]]
     done
     refused "$BENCH_SCRIPTS/transfer.sh" nowhere
+    refused "$BENCH_SCRIPTS/transfer.sh" . "$GPIPE" --set pipeline.replicas=1
+    [[ $output == *"no ./train.tar"* ]]
 }
