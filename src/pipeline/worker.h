@@ -127,8 +127,8 @@ typedef struct gp_worker {
     gp_piece *pieces;        /* scratch: of one parameter's holders */
     void *host;              /* scratch of the last stage's output */
     size_t host_bytes;
-    /* with gp_engine_options.predictions: of this worker's samples; of all workers, as many each; the outputs for this
-     * worker's samples, summed over views; one micro-batch's */
+    /* with gp_engine_options.predictions: of this worker's samples; of all workers, as many each; of last stages, the
+     * outputs for this worker's samples, summed over views, and one micro-batch's */
     gp_prediction *predicted, *predictions;
     float *logits, *view;
 

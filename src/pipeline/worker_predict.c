@@ -21,10 +21,11 @@ gp_status gp_worker_allocate_predictions(gp_worker *worker) {
     size_t classes = (size_t)gp_model_classes(engine->options.model);
     worker->predicted = gp_allocate_array(most, sizeof *worker->predicted);
     worker->predictions = gp_allocate_array(most * engine->total, sizeof *worker->predictions);
+    if (!worker->predicted || !worker->predictions) return GP_OUT_OF_MEMORY;
+    if (!worker->stage->is_last) return GP_OK;
     worker->logits = gp_allocate_array(most * classes, sizeof(float));
     worker->view = gp_allocate_array(largest * classes, sizeof(float));
-    bool all = worker->predicted && worker->predictions && worker->logits && worker->view;
-    return all ? GP_OK : GP_OUT_OF_MEMORY;
+    return worker->logits && worker->view ? GP_OK : GP_OUT_OF_MEMORY;
 }
 
 void gp_worker_release_predictions(gp_worker *worker) {

@@ -44,20 +44,21 @@ static gp_status check_stop(gp_trainer *trainer) {
     return stop ? gp_error(GP_INTERRUPTED, "the evaluation was interrupted") : GP_OK;
 }
 
-/* Of the images in a batch the mirror images too. */
-static gp_status evaluate_mirrored(gp_trainer *trainer, gp_batch *batch, gp_evaluation *sum) {
-    double loss, weight;
+/* The mirror images of a batch as another view; `loss` becomes the mean of both. */
+static gp_status evaluate_mirrored(gp_trainer *trainer, gp_batch *batch, double *loss) {
+    double mirrored, weight;
     gp_images_mirror(&batch->inputs);
-    GP_TRY(gp_engine_evaluate_view(trainer->engine, batch, &loss, &weight));
-    sum->loss += loss;
-    sum->weight += weight;
+    GP_TRY(gp_engine_evaluate_view(trainer->engine, batch, &mirrored, &weight));
+    *loss = (*loss + mirrored) / 2;
     return GP_OK;
 }
 
 static gp_status evaluate_batch(gp_trainer *trainer, gp_batch *batch, bool mirrored, gp_evaluation *sum) {
+    double loss = 0;
     GP_TRY(check_stop(trainer));
-    GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &sum->loss, &sum->weight));
-    if (mirrored) GP_TRY(evaluate_mirrored(trainer, batch, sum));
+    GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &loss, &sum->weight));
+    if (mirrored) GP_TRY(evaluate_mirrored(trainer, batch, &loss));
+    sum->loss += loss;
     if (sum->classes > 0) count_predictions(trainer, batch->inputs.type.shape.dims[0], sum);
     return GP_OK;
 }
@@ -90,7 +91,6 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     gp_status status = evaluate_batches(trainer, loader, dataset->mirrored, &sum);
     gp_loader_destroy(loader);
     sum.loss = sum.weight > 0 ? sum.loss / sum.weight : 0;
-    if (dataset->mirrored) sum.weight /= 2;
     if (status == GP_OK && evaluation) gp_options_write(evaluation, &sum, sizeof sum);
     return status;
 }
