@@ -91,7 +91,7 @@ static double factor_of(const gp_optimizer_options *resolved, const gp_model *mo
     double factor = pow(resolved->layer_decay, last - (double)info.layer);
     for (size_t g = 0; g < resolved->group_count; g++) {
         const gp_parameter_group *group = &resolved->groups[g];
-        if (!gp_name_matches(group->pattern, info.name)) continue;
+        if (!gp_name_matches(model, group->pattern, info.name)) continue;
         if (group->frozen) return 0;
         return group->lr_factor > 0 ? factor * group->lr_factor : factor;
     }

@@ -183,9 +183,9 @@ static gp_status load_state(gp_trainer *trainer, const gp_shards *file, const ch
     return gp_engine_write_state(trainer->engine, state, values);
 }
 
-static bool is_excepted(const char *name, const char *const *patterns, size_t count) {
+static bool is_excepted(const gp_model *model, const char *name, const char *const *patterns, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (gp_name_matches(patterns[i], name)) return true;
+        if (gp_name_matches(model, patterns[i], name)) return true;
     return false;
 }
 
@@ -193,10 +193,10 @@ static gp_status load_all(gp_trainer *trainer, const gp_shards *file, const char
                           size_t count, float *values) {
     const gp_model *model = trainer->model;
     for (size_t p = 0; p < gp_model_parameters(model); p++)
-        if (!is_excepted(gp_model_parameter(model, p).name, patterns, count))
+        if (!is_excepted(model, gp_model_parameter(model, p).name, patterns, count))
             GP_TRY(load_parameter(trainer, file, path, p, values));
     for (size_t s = 0; s < gp_model_states(model); s++)
-        if (!is_excepted(gp_model_state(model, s).name, patterns, count))
+        if (!is_excepted(model, gp_model_state(model, s).name, patterns, count))
             GP_TRY(load_state(trainer, file, path, s, values));
     return GP_OK;
 }

@@ -45,7 +45,7 @@ static void parts_start_anew(void **state) {
     ok(gp_trainer_run(one, dataset, &options, NULL));
     weights trained = weights_of(*state, one, "trained.safetensors");
     const char *path = temporary_path(*state, "trained.safetensors");
-    const char *patterns[] = {"layers.1"}, *none[] = {"layers.1", "head"};
+    const char *patterns[] = {"layers.1"}, *none[] = {"layers.1", "heads"};
     other = run_trainer(model, 3, &adamw);
     weights fresh = weights_of(*state, other, "fresh.safetensors");
     ok(gp_trainer_load_except(other, path, patterns, 1));
@@ -56,7 +56,7 @@ static void parts_start_anew(void **state) {
         if (strncmp(name, "layers.1.", 9) == 0) assert_true(same(&mixed, &fresh, name));
     }
     assert_int_equal(gp_trainer_load_except(other, path, none, 2), GP_INVALID);
-    assert_non_null(strstr(gp_error_message(), "no parameter matches \"head\""));
+    assert_non_null(strstr(gp_error_message(), "no parameter matches \"heads\""));
     weights *all[] = {&trained, &fresh, &mixed};
     for (int i = 0; i < 3; i++)
         gp_safetensors_close(all[i]->file);
@@ -66,10 +66,35 @@ static void parts_start_anew(void **state) {
     gp_dataset_destroy(dataset);
 }
 
+/* "head" is the last layer with parameters, whole, and nothing else. */
+static void the_head_starts_anew(void **state) {
+    gp_dataset *dataset = run_dataset(*state);
+    gp_model *model = run_model(dataset);
+    gp_optimizer_options adamw = {0};
+    const char *path = temporary_path(*state, "one.safetensors"), *head[] = {"head"};
+    char layer[32];
+    gp_trainer *one = run_trainer(model, 1, &adamw), *other = run_trainer(model, 2, &adamw);
+    gp_run_options options = run_options(NULL, 2);
+    ok(gp_trainer_run(one, dataset, &options, NULL));
+    weights first = weights_of(*state, one, "one.safetensors");
+    ok(gp_trainer_load_except(other, path, head, 1));
+    weights mixed = weights_of(*state, other, "other.safetensors");
+    size_t last = gp_model_parameter(model, gp_model_parameters(model) - 1).layer;
+    assert_true(last > 0 && last < 10);
+    snprintf(layer, sizeof layer, "layers.%zu.", last);
+    assert_same_but(model, &mixed, &first, layer, false);
+    gp_safetensors_close(first.file);
+    gp_safetensors_close(mixed.file);
+    gp_trainer_destroy(one);
+    gp_trainer_destroy(other);
+    gp_model_destroy(model);
+    gp_dataset_destroy(dataset);
+}
+
 static void frozen_parts_stay(void **state) {
     gp_dataset *dataset = run_dataset(*state);
     gp_model *model = run_model(dataset);
-    const gp_parameter_group freeze = {.pattern = "layers.1.*", .frozen = true}, wrong = {.pattern = "head"};
+    const gp_parameter_group freeze = {.pattern = "layers.1.*", .frozen = true}, wrong = {.pattern = "heads"};
     gp_optimizer_options options = {.groups = &freeze, .group_count = 1, .layer_decay = 0.5};
     gp_trainer *trainer = run_trainer(model, 2, &options);
     gp_run_options run = run_options(NULL, 4);
@@ -138,6 +163,7 @@ static void patience_ends_runs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_start_anew, temporary_create, temporary_destroy),
+        cmocka_unit_test_setup_teardown(the_head_starts_anew, temporary_create, temporary_destroy),
         cmocka_unit_test_setup_teardown(frozen_parts_stay, temporary_create, temporary_destroy),
         cmocka_unit_test_setup_teardown(runs_are_judged_by_averages, temporary_create, temporary_destroy),
         cmocka_unit_test_setup_teardown(patience_ends_runs, temporary_create, temporary_destroy),
