@@ -62,7 +62,7 @@ static const cli_key keys[] = {
     CHOICE("model.activation", model.activation, BERT, "gelu|gelu_tanh|relu|silu", "gelu", "inside a block"),
     NUMBER("model.epsilon", model.epsilon, BERT, 0, 1, true, false, "1e-12", "of the norms"),
     INTEGER("model.classes", model.classes, IMAGES, 1, MOST, "",
-            "number of classes; default: 1000 (resnet_cifar, mlp: 10; unet: 2)"),
+            "number of classes; default: those of data.images, else 1000 (resnet_cifar, mlp: 10; unet: 2)"),
     {"model.image", CLI_KEY_INTEGERS, IMAGES, AT(model.image), 1, MOST, false, false, NULL, "",
      "size of the images: 224, or [height, width], or [height, width, channels]; default: 224 (resnet_cifar: 32, unet: "
      "192, mlp: [28, 28, 1]), of 3 channels"},
@@ -147,9 +147,11 @@ static const cli_key keys[] = {
     INTEGER("data.window", data.window, ANY, 0, MOST_STEPS, "0",
             "shuffled images stay within a window of so many, so that slow disks read forward; 0: all are shuffled"),
     {"data.mean", CLI_KEY_NUMBERS, ANY, AT(data.mean), -1e6, 1e6, false, false, NULL, "",
-     "of the channels, taken away from bytes / 255; default: ImageNet's, [0.485, 0.456, 0.406], grey 0.5"},
+     "of the channels, taken away from bytes / 255; default, with neither mean nor std: ImageNet's, [0.485, 0.456, "
+     "0.406], grey 0.5"},
     {"data.std", CLI_KEY_NUMBERS, ANY, AT(data.deviation), 0, 1e6, true, false, NULL, "",
-     "standard deviation of the channels, divided by; default: ImageNet's, [0.229, 0.224, 0.225], grey 0.25"},
+     "standard deviation of the channels, divided by; default, with neither mean nor std: ImageNet's, [0.229, 0.224, "
+     "0.225], grey 0.25"},
     INTEGER("data.resize", data.resize, ANY, 1, 16384, "",
             "evaluation: pixels that the shorter side of an image becomes before the middle is cut out; default: as "
             "the model takes, 8/7 of that with crop: resized"),
@@ -262,7 +264,9 @@ static const cli_key keys[] = {
     TEXT("train.init_from", train.init_from, ANY, "",
          "weights to start from instead of random ones: a run directory, a checkpoint, or a safetensors file or index"),
     {"train.replace", CLI_KEY_TEXTS, ANY, AT(train.replace), 0, 0, false, false, NULL, "",
-     "parameters that do not come from init_from but start anew, by name or pattern, for instance [\"head.*\"]"},
+     "parameters that do not come from init_from but start anew, by name or pattern, or [head]: the last layer that "
+     "has "
+     "parameters"},
     {"train.freeze", CLI_KEY_TEXTS, ANY, AT(train.freeze), 0, 0, false, false, NULL, "",
      "parameters that are not trained, by name or pattern, for instance [\"layers.0.*\"]"},
     INTEGER("train.patience", train.patience, ANY, 0, MOST, "0",

@@ -298,25 +298,37 @@ static void test_any_size(void **state) {
     }
 }
 
-/* Evaluation cuts out the middle: of a picture 40 wide and 20 high, shrunk to 20 x 10, columns 5 to 14. */
-static void test_middle(void **state) {
-    temporary *t = *state;
-    write_image(t, "data/a/1.png", png_picture(0, 40, 20));
-    write_image(t, "data/b/1.png", png_picture(1, 40, 20));
-    gp_image_options options = options_of(temporary_path(t, "data"), 10, 1);
-    gp_dataset *dataset = open_images(&options);
+/* Evaluation cuts out the middle of a picture 40 wide and 20 high whose shorter side becomes `resize`: a sample's pixel
+ * is `pixels` of the picture's, and the picture's numbers grow evenly from left to right. */
+static void check_middle(const gp_image_options *options, double pixels) {
+    gp_dataset *dataset = open_images(options);
     gp_batch batch;
     assert_int_equal(gp_batch_create(&batch, dataset, 1), GP_OK);
     assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 1, &batch), GP_OK);
     const float *values = batch.inputs.data;
     for (int x = 0; x < 10; x++) {
-        int red = brightness_of(values[(5 * 10 + x) * 3]);
-        double expected =
-            (picture_byte(0, 10 + 2 * x, 10, 0, 40, 20) + picture_byte(0, 11 + 2 * x, 10, 0, 40, 20)) / 2.0;
-        assert_true(fabs(red - expected) < 3);
+        double across = 20 + (x - 4.5) * pixels - 0.5, down = 10 + 0.5 * pixels - 0.5;
+        double expected = 20 + 160 * across / 39 + 60 * down / 19;
+        int found = brightness_of(values[(5 * 10 + x) * 3]);
+        if (fabs(found - expected) > 2.5) fail_msg("column %d is %d instead of %g", x, found, expected);
     }
     gp_batch_destroy(&batch);
     gp_dataset_destroy(dataset);
+}
+
+static void test_middle(void **state) {
+    temporary *t = *state;
+    write_image(t, "data/a/1.png", png_picture(0, 40, 20));
+    write_image(t, "data/b/1.png", png_picture(1, 40, 20));
+    gp_image_options options = options_of(temporary_path(t, "data"), 10, 1);
+    check_middle(&options, 2);
+    options.resize = 20;
+    check_middle(&options, 1);
+    options.resize = 14;
+    check_middle(&options, 20.0 / 14);
+    options.resize = 0;
+    options.augmentation.crop = GP_CROP_RESIZED; /* 8/7 of the sample */
+    check_middle(&options, 1.75);
 }
 
 static void test_normalisation(void **state) {

@@ -24,11 +24,12 @@ void gp_renderer_free(gp_renderer *renderer) {
 static gp_box middle_box(const gp_recipe *recipe, int width, int height, double enlarged) {
     double across = width / (recipe->width * enlarged), down = height / (recipe->height * enlarged);
     double scale = across < down ? across : down;
+    bool copied = fabs(scale - 1) < 1e-9; /* pixel by pixel: from whole ones on */
+    if (copied) scale = 1;
     gp_box box = {.width = recipe->width * scale, .height = recipe->height * scale};
-    /* To whole pixels, as everybody who cuts out the middle. */
-    box.x = floor(0.5 * (width - box.width));
-    box.y = floor(0.5 * (height - box.height));
-    return box;
+    box.x = 0.5 * (width - box.width);
+    box.y = 0.5 * (height - box.height);
+    return copied ? (gp_box){floor(box.x), floor(box.y), box.width, box.height} : box;
 }
 
 /* A box of random area and shape (Szegedy et al.); after ten that do not fit, the middle in the nearest shape. */
