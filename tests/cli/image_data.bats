@@ -185,18 +185,28 @@ weights=checkpoints/latest/model.safetensors
     refused 2 "data.validation is \"1\"; accepted: a path, or a number" train run.yaml --set data.validation=1
     gpipe train run.yaml --set data.mean=0.5 --set data.std=0.25
     ended 0
+    sed '/^ *mean:/d; /^ *std:/d' run.yaml >bare.yaml
+    refused 2 "data.mean is given without data.std" train bare.yaml --set data.mean=0.5
+    refused 2 "data.std is given without data.mean" train bare.yaml --set data.std=0.5
+    refused 2 "alternate says how to flip" train run.yaml --set data.augment.alternate=true
     printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, augment: {flip: true}}\n' >text.yaml
     refused 2 "data.augment is for data.images" train text.yaml
     printf 'model: {name: gpt2, layers: 1, heads: 1, width: 4, context: 4}\ndata: {text: run.yaml, validation: other.txt}\n' >text.yaml
     refused 2 "data.validation is a path, which only data.images and data.examples take" train text.yaml
 }
 
-# A step each, smaller and faster than written.
+# Planned as written; then a step each, smaller and faster.
 @test "the examples run" {
     "$MAKE_IMAGES" ten 10 2 32
+    for example in cifar10-resnet cifar10-fast cifar10-amoebanet-d imagefolder transfer; do
+        gpipe plan "$EXAMPLES/$example.yaml" --set data.images=ten --set data.validation=ten --set pipeline.balance=parameters
+        ended 0
+    done
     short="-q --set train.steps=1 --set train.batch=4 --set train.eval_every=0 --set pipeline.balance=parameters"
-    gpipe train "$EXAMPLES/cifar10-resnet.yaml" $short --set data.images=ten --set data.validation=ten --out resnet
-    ended 0
+    for example in cifar10-resnet cifar10-fast; do
+        gpipe train "$EXAMPLES/$example.yaml" $short --set data.images=ten --set data.validation=ten --out $example
+        ended 0
+    done
     gpipe train "$EXAMPLES/cifar10-amoebanet-d.yaml" $short --set data.images=ten --set data.validation=ten \
         --set model.filters=16 --out amoebanet
     ended 0
@@ -204,6 +214,6 @@ weights=checkpoints/latest/model.safetensors
         --set 'model.image=[32, 32, 3]' --out folder
     ended 0
     gpipe train "$EXAMPLES/transfer.yaml" $short --set data.images=images --set data.validation=images \
-        --set train.init_from=resnet --set 'model.image=[8, 8, 3]' --out transfer
+        --set train.init_from=cifar10-resnet --set 'model.image=[8, 8, 3]' --out transfer
     ended 0
 }

@@ -122,6 +122,9 @@ YAML
     refused 2 'data.text gives tokens, but the model takes images' train images.yaml --set 'data={text: corpus.txt}'
     refused 2 'filters is 36, but multiples of 8' plan images.yaml --set 'model={name: amoebanet_d, filters: 36}'
     refused 2 '5 levels halve an image of 16x16 to nothing' plan images.yaml --set 'model={name: unet, image: 16}'
+    "$MAKE_IMAGES" ten 10 2 32
+    refused 2 'the loss wants targets of i32[32,32] a sample, but the data gives i32[]' train images.yaml --set 'model={name: unet, image: 32, levels: 2, depth: 1, channels: 4}' \
+        --set 'data={images: ten}' --set pipeline.balance=parameters
     refused 2 'model vgg16: layer' plan images.yaml --set 'model={name: vgg16, image: 8}'
     refused 2 'integers of 1 or more' plan images.yaml --set 'model.image=[1, 2, 3, 4]'
 }
