@@ -166,7 +166,11 @@ int main(int count, char **arguments) {
     m = (measurement){.out = out,
                       .period = bench_count(count, arguments, "period", 10),
                       .saves = bench_count(count, arguments, "saves", 3)};
-    if (m.period < 2 || m.saves < 1 || (m.saves + 1) * m.period >= MOST_STEPS) return 2;
+    if (m.period < 2 || (m.saves + 1) * m.period >= MOST_STEPS) {
+        fprintf(stderr, "bench-checkpoint: --period from 2 on, and (saves + 1) * period below %d, are accepted\n",
+                MOST_STEPS);
+        return 2;
+    }
     bench_check(gp_model_create_gpt2(&m.model, &options), "model");
     make_folder(bench_text(count, arguments, "out"), out, sizeof out);
     if (!json) bench_print_machine();

@@ -27,10 +27,9 @@ static settings read_settings(int count, char **arguments) {
         .layers = bench_count(count, arguments, "layers", 8),
         .width = bench_count(count, arguments, "width", 256),
         .steps = bench_count(count, arguments, "steps", 2),
-        .rounds = bench_count(count, arguments, "rounds", 7),
+        .rounds = bench_count_to(count, arguments, "rounds", 7, 100),
         .shard = bench_flag(count, arguments, "shard"),
     };
-    if (s.rounds < 1 || s.rounds > 100) s.rounds = 7;
     return s;
 }
 

@@ -65,18 +65,24 @@ static double number_of(const char *text) {
 
 double bench_option(int count, char **arguments, const char *name, double fallback) {
     const char *text = bench_text(count, arguments, name);
-    double value = text ? number_of(text) : fallback;
+    if (!text) return fallback;
+    double value = number_of(text);
     if (value >= 0 && value <= 1e9) return value;
     fprintf(stderr, "--%s is '%s', but a number from 0 to 1e9 is accepted\n", name, text);
     exit(2);
 }
 
-int bench_count(int count, char **arguments, const char *name, int fallback) {
+int bench_count_to(int count, char **arguments, const char *name, int fallback, int most) {
     const char *text = bench_text(count, arguments, name);
-    double value = text ? number_of(text) : fallback;
-    if (value >= 1 && value <= 1e9 && value == floor(value)) return (int)value;
-    fprintf(stderr, "--%s is '%s', but a whole number from 1 to 1e9 is accepted\n", name, text);
+    if (!text) return fallback;
+    double value = number_of(text);
+    if (value >= 1 && value <= most && value == floor(value)) return (int)value;
+    fprintf(stderr, "--%s is '%s', but a whole number from 1 to %d is accepted\n", name, text, most);
     exit(2);
+}
+
+int bench_count(int count, char **arguments, const char *name, int fallback) {
+    return bench_count_to(count, arguments, name, fallback, 1000000000);
 }
 
 int bench_choice(int count, char **arguments, const char *name, const char *first, const char *second) {

@@ -14,6 +14,8 @@ void bench_usage(int count, char **arguments, const char *program, const char *u
 double bench_option(int count, char **arguments, const char *name, double fallback);
 /* The same of what is counted: what is no whole number from 1 to 1e9 ends the benchmark with status 2. */
 int bench_count(int count, char **arguments, const char *name, int fallback);
+/* The same from 1 to `most`. */
+int bench_count_to(int count, char **arguments, const char *name, int fallback, int most);
 /* The value of "--name=value" as it stands, or NULL. */
 const char *bench_text(int count, char **arguments, const char *name);
 /* Which of two values "--name=value" has, 0 or 1; -1: it is not given. Any other ends the benchmark with status 2. */

@@ -108,6 +108,14 @@ static size_t measure_large(measurement *found, double seconds) {
     return 3;
 }
 
+static void print_json(const measurement *found, size_t number) {
+    printf("{\"bench\": \"decoding\", \"rows\": [");
+    for (size_t i = 0; i < number; i++)
+        printf("%s{\"what\": \"%s\", \"images_per_second_per_core\": %.1f}", i ? ", " : "", found[i].what,
+               found[i].per_second);
+    printf("]}\n");
+}
+
 static const char usage[] = "[--seconds=2] [--json] [PATH SIDE]";
 
 int main(int count, char **arguments) {
@@ -124,14 +132,12 @@ int main(int count, char **arguments) {
         break;
     }
     number += measure_large(found + number, seconds);
-    if (!json) bench_print_machine();
-    for (size_t i = 0; i < number; i++) {
-        if (json) {
-            printf("%s{\"what\": \"%s\", \"images_per_second_per_core\": %.1f}%s\n", i ? " " : "[", found[i].what,
-                   found[i].per_second, i + 1 < number ? "," : "]");
-        } else {
-            printf("%-40s %9.0f images/s\n", found[i].what, found[i].per_second);
-        }
+    if (json) {
+        print_json(found, number);
+        return 0;
     }
+    bench_print_machine();
+    for (size_t i = 0; i < number; i++)
+        printf("%-40s %9.0f images/s\n", found[i].what, found[i].per_second);
     return 0;
 }

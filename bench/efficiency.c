@@ -99,12 +99,11 @@ int main(int count, char **arguments) {
         .width = bench_count(count, arguments, "width", 256),
         .context = bench_count(count, arguments, "context", 128),
         .steps = bench_count(count, arguments, "steps", 2),
-        .rounds = bench_count(count, arguments, "rounds", 9),
+        .rounds = bench_count_to(count, arguments, "rounds", 9, 100),
         .recompute = (int)bench_option(count, arguments, "recompute", GP_RECOMPUTE_EXCEPT_LAST),
         .schedule = (int)bench_option(count, arguments, "schedule", 0),
     };
     double ratios[100];
-    if (s.rounds < 1 || s.rounds > 100) s.rounds = 9;
     runner pipeline = start(&s, 2, -1), left = start(&s, 1, 0), right = start(&s, 1, 1);
     for (int round = -1; round < s.rounds; round++) { /* the first warms up */
         tell(&pipeline, s.steps);

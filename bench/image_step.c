@@ -124,7 +124,7 @@ static const char usage[] =
 int main(int count, char **arguments) {
     bench_usage(count, arguments, "bench-image-step", usage);
     const char *wanted = bench_text(count, arguments, "model");
-    settings s = {.rounds = bench_count(count, arguments, "rounds", 3),
+    settings s = {.rounds = bench_count_to(count, arguments, "rounds", 3, BENCH_MOST_STEPS),
                   .precisions = bench_flag(count, arguments, "f32") ? 1 : PRECISIONS,
                   .widths = bench_flag(count, arguments, "one-core") ? 1 : 2,
                   .recompute = (gp_recompute)bench_option(count, arguments, "recompute", GP_RECOMPUTE_NEVER),

@@ -339,11 +339,7 @@ int main(int count, char **arguments) {
     measurement bench = {.json = bench_flag(count, arguments, "json"),
                          .rows = bench_count(count, arguments, "rows", 32768),
                          .only = bench_text(count, arguments, "only"),
-                         .repeats = bench_count(count, arguments, "repeats", 5)};
-    if (bench.repeats < 1 || bench.repeats > MAX_REPEATS || bench.rows < 1) {
-        fprintf(stderr, "bench-loops: --repeats accepts 1 to %d, --rows 1 and more\n", MAX_REPEATS);
-        return 2;
-    }
+                         .repeats = bench_count_to(count, arguments, "repeats", 5, MAX_REPEATS)};
     gp_device_options options = {.threads = bench_count(count, arguments, "threads", 1)};
     bench_check(gp_device_create_cpu(&bench.device, &options), "device");
     const char *name = bench_text(count, arguments, "table");

@@ -30,8 +30,7 @@ static settings read_settings(int count, char **arguments) {
                             .width = bench_count(count, arguments, "width", 768),
                             .context = 1024,
                             .vocabulary = bench_count(count, arguments, "vocabulary", 50257)},
-                  .rounds = bench_count(count, arguments, "rounds", 9)};
-    if (s.rounds < 1 || s.rounds > MOST_ROUNDS) s.rounds = 9;
+                  .rounds = bench_count_to(count, arguments, "rounds", 9, MOST_ROUNDS)};
     return s;
 }
 

@@ -35,8 +35,6 @@ static void step(bench_contender *contender, const gp_tensor *inputs, const gp_t
 double bench_steps_run(bench_contender *contenders, int count, int rounds, const gp_tensor *inputs,
                        const gp_tensor *targets) {
     double peaks[BENCH_MOST_STEPS];
-    if (rounds < 1) rounds = 1;
-    if (rounds > BENCH_MOST_STEPS) rounds = BENCH_MOST_STEPS;
     for (int r = -1; r < rounds; r++) { /* the first warms up */
         gp_machine_speed speed = {.peak_f32 = 1};
         if (r >= 0) bench_check(gp_machine_measure(&speed, 0.3), "peak");

@@ -26,7 +26,7 @@ void bench_contender_start(bench_contender *contender, const gp_model *model, co
                            const gp_optimizer_options *optimizer, double flops);
 void bench_contender_stop(bench_contender *contender);
 
-/* A step of each to warm up, then `rounds` rounds (at most BENCH_MOST_STEPS) in which each makes one. Returns the
+/* A step of each to warm up, then `rounds` rounds (1 to BENCH_MOST_STEPS) in which each makes one. Returns the
  * median of the f32 peak of a core, operations a second. */
 double bench_steps_run(bench_contender *contenders, int count, int rounds, const gp_tensor *inputs,
                        const gp_tensor *targets);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # What pre-training is worth: a network learns seven classes of CIFAR-10 and is fine-tuned on the other three with 50 images
 # a class, over five seeds, beside the same network that starts anew; for two widths of the network.
-#   bench/transfer.sh FOLDER [GPIPE [ARGUMENT]...]
-# FOLDER holds train.tar and test.tar: a folder for each class. Arguments go to every training, for instance
+#   bench/transfer.sh FOLDER [GPIPE [--set KEY=VALUE]...]
+# FOLDER holds train.tar and test.tar: a folder for each class. Settings go to every training, for instance
 # --set pipeline.replicas=1 on one core. About an hour on one core.
 # TRANSFER_EPOCHS (8) of the pre-training, TRANSFER_STEPS (300) of each fine-tuning, TRANSFER_SEEDS ("1 2 3 4 5").
 # Runs are kept in TRANSFER_OUT (a temporary folder); those that are there already are not repeated.

@@ -50,16 +50,17 @@ static gp_status fill_channels(const cli_config *config, const char *path, const
     return GP_OK;
 }
 
-static gp_status fill_colours(const cli_config *config, gp_image_options *options) {
+static gp_status fill_mean_and_deviation(const cli_config *config, gp_image_options *options) {
     const cli_numbers *mean = &config->settings.data.mean, *deviation = &config->settings.data.deviation;
     gp_status status = fill_channels(config, "data.mean", mean, options->channels, options->mean);
-    if (status == GP_OK)
-        status = fill_channels(config, "data.std", deviation, options->channels, options->deviation);
+    if (status == GP_OK) status = fill_channels(config, "data.std", deviation, options->channels, options->deviation);
     if (status != GP_OK) return status;
     if (mean->count > 0 && deviation->count == 0)
-        return cli_config_error(config, "data.mean", "data.mean is given without data.std: both or neither are accepted");
+        return cli_config_error(config, "data.mean",
+                                "data.mean is given without data.std: both or neither are accepted");
     if (mean->count == 0 && deviation->count > 0)
-        return cli_config_error(config, "data.std", "data.std is given without data.mean: both or neither are accepted");
+        return cli_config_error(config, "data.std",
+                                "data.std is given without data.mean: both or neither are accepted");
     return GP_OK;
 }
 
@@ -109,7 +110,7 @@ static gp_status open_images(const cli_config *config, gp_type sample, const gp_
         .threads = (int)s->data.threads,
         .mirror = s->data.mirror,
     };
-    gp_status status = fill_colours(config, &options);
+    gp_status status = fill_mean_and_deviation(config, &options);
     if (status != GP_OK) return status;
     status = gp_dataset_create_images(dataset, &options);
     return cli_config_within(config, "data.images", gp_error_within(status, "data"));

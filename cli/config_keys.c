@@ -166,8 +166,9 @@ static const cli_key keys[] = {
     {"data.augment.ratio", CLI_KEY_PAIR, ANY, AT(data.augment.ratio), 0, 100, true, false, NULL, "[0.75, 1.3333333]",
      "width to height (crop: resized)"},
     BOOLEAN("data.augment.flip", data.augment.flip, ANY, "false", "turn left and right round, half of the time"),
-    BOOLEAN("data.augment.alternate", data.augment.alternate, ANY, "false",
-            "flip: by chance in the first epoch, then in every other one: two epochs show both sides of every image"),
+    BOOLEAN(
+        "data.augment.alternate", data.augment.alternate, ANY, "false",
+        "with flip: chance decides in the first epoch only; after it each epoch shows the other side of every image"),
     INTEGER("data.augment.operations", data.augment.operations, ANY, 0, 100, "0", "RandAugment: how many out of 14"),
     NUMBER("data.augment.magnitude", data.augment.magnitude, ANY, 0, 30, false, false, "9", "RandAugment: how strong"),
     NUMBER("data.augment.brightness", data.augment.brightness, ANY, 0, 1, false, false, "0.0",
@@ -243,7 +244,9 @@ static const cli_key keys[] = {
     NUMBER("optimizer.layer_decay", optimizer.layer_decay, ANY, 0, 1, true, false, "1.0",
            "factor of the learning rate for each layer that lies further from the last one"),
     {"optimizer.lr_factors", CLI_KEY_TEXTS, ANY, AT(optimizer.lr_factors), 0, 0, false, false, NULL, "",
-     "factors of the learning rate for parameters by name, for instance [\"layers.0.*=0.1\"]; the first match counts"},
+     "factors of the learning rate for parameters by name, pattern or head, for instance [\"layers.0.*=0.1\"]; the "
+     "first "
+     "match counts"},
     CHOICE("optimizer.schedule.name", optimizer.schedule.name, ANY,
            "constant|linear|cosine|step|exponential|inverse_sqrt", "constant", "the learning rate after the warm-up"),
     INTEGER("optimizer.schedule.warmup", optimizer.schedule.warmup, ANY, 0, MOST_STEPS, "0",
@@ -264,11 +267,10 @@ static const cli_key keys[] = {
     TEXT("train.init_from", train.init_from, ANY, "",
          "weights to start from instead of random ones: a run directory, a checkpoint, or a safetensors file or index"),
     {"train.replace", CLI_KEY_TEXTS, ANY, AT(train.replace), 0, 0, false, false, NULL, "",
-     "parameters that do not come from init_from but start anew, by name or pattern, or [head]: the last layer that "
-     "has "
+     "parameters that do not come from init_from but start anew, by name or pattern, or [head]: the last layer with "
      "parameters"},
     {"train.freeze", CLI_KEY_TEXTS, ANY, AT(train.freeze), 0, 0, false, false, NULL, "",
-     "parameters that are not trained, by name or pattern, for instance [\"layers.0.*\"]"},
+     "parameters that are not trained, by name or pattern or head, for instance [\"layers.0.*\"]"},
     INTEGER("train.patience", train.patience, ANY, 0, MOST, "0",
             "evaluations (every eval_every steps) without a better validation loss after which the run ends early; 0: "
             "never"),

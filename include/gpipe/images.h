@@ -42,8 +42,8 @@ typedef enum gp_crop {
 #undef GP_CROP_ENUM
 } gp_crop;
 
-/* All zero: nothing is changed. In this order: crop (but for the shift of pad), random operations, colours, shift,
- * flip, cutout, mixup. */
+/* All zero: nothing is changed. In this order: crop (but for the shift of pad), random operations, colours, flip,
+ * shift, cutout, mixup. */
 typedef struct gp_augmentation {
     gp_crop crop;
     int64_t pad;     /* pixels (crop pad); 0: an eighth of the shorter side */

@@ -2,21 +2,25 @@
 #include "train/names.h"
 
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "layers/model.h"
 
 static bool begins_with(const char *name, const char *part) {
     size_t length = strlen(part);
     return strncmp(name, part, length) == 0 && (name[length] == '.' || name[length] == '\0');
 }
 
+/* A tied layer uses another one's parameters: where it comes last, nothing is in the head. */
 static bool is_in_head(const gp_model *model, const char *name) {
-    size_t parameters = gp_model_parameters(model);
+    const gp_parameter_use *uses;
+    size_t count = gp_model_uses(model, &uses);
     char layer[32];
-    if (parameters == 0) return false;
-    snprintf(layer, sizeof layer, "layers.%zu", gp_model_parameter(model, parameters - 1).layer);
+    if (count == 0) return false;
+    snprintf(layer, sizeof layer, "layers.%" PRId32, uses[count - 1].layer);
     return begins_with(name, layer);
 }
 

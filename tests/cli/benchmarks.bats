@@ -37,15 +37,21 @@ refused() { # program, argument...
     tried=0
     for program in "$BENCHMARKS"/bench-*; do
         [ -f "$program" ] && [ -x "$program" ] || continue
-        run "$program" --help
-        for name in rounds steps repeats saves period samples batch layers threads micro-batches; do
-            [[ $output == *"--$name="* ]] || continue
-            usage=$output
-            for value in 0 0.5 1.5; do refused "$program" "--$name=$value"; done
-            output=$usage tried=$((tried + 1))
+        usage=$("$program" --help)
+        for name in rounds steps repeats saves period samples batch layers threads micro-batches width image filters partitions tokens \
+            rows vocabulary replica-micro-batches; do
+            [[ $usage == *"--$name="* ]] || continue
+            for value in 0 0.5 1.5; do
+                refused "$program" "--$name=$value"
+                [[ $output == *"whole number from 1"* ]] || { echo "$program --$name=$value: $output"; return 1; }
+            done
+            tried=$((tried + 1))
         done
     done
-    [ "$tried" -gt 20 ]
+    [ "$tried" -gt 30 ]
+    refused "$BENCHMARKS/bench-efficiency" --rounds=101
+    refused "$BENCHMARKS/bench-checkpoint" --period=1
+    refused "$BENCHMARKS/bench-checkpoint" --saves=100000000
 }
 
 @test "scripts" {

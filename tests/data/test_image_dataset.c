@@ -316,6 +316,19 @@ static void check_middle(const gp_image_options *options, double pixels) {
     gp_dataset_destroy(dataset);
 }
 
+/* What is not scaled is copied, from the whole pixel left of and above the middle on. */
+static void check_copied_middle(const gp_image_options *options) {
+    gp_dataset *dataset = open_images(options);
+    gp_batch batch;
+    assert_int_equal(gp_batch_create(&batch, dataset, 1), GP_OK);
+    assert_int_equal(gp_dataset_window(dataset, GP_SPLIT_TRAIN, 0, 1, &batch), GP_OK);
+    const float *values = batch.inputs.data;
+    for (int i = 0; i < 9 * 9; i++)
+        assert_int_equal(brightness_of(values[3 * i]), picture_byte(0, 15 + i % 9, 5 + i / 9, 0, 40, 20));
+    gp_batch_destroy(&batch);
+    gp_dataset_destroy(dataset);
+}
+
 static void test_middle(void **state) {
     temporary *t = *state;
     write_image(t, "data/a/1.png", png_picture(0, 40, 20));
@@ -329,6 +342,9 @@ static void test_middle(void **state) {
     options.resize = 0;
     options.augmentation.crop = GP_CROP_RESIZED; /* 8/7 of the sample */
     check_middle(&options, 1.75);
+    options = options_of(temporary_path(t, "data"), 9, 1);
+    options.resize = 20;
+    check_copied_middle(&options);
 }
 
 static void test_normalisation(void **state) {
@@ -381,11 +397,12 @@ static void count_changes(gp_dataset *dataset, int64_t samples, int *turned, int
     gp_batch_destroy(&middle);
 }
 
-static bool shows_turned(gp_dataset *dataset, int64_t step) {
+static bool shows_turned(gp_dataset *dataset, int64_t step, int32_t *kind) {
     gp_batch batch;
     assert_int_equal(gp_batch_create(&batch, dataset, 1), GP_OK);
     assert_int_equal(gp_dataset_sample(dataset, GP_SPLIT_TRAIN, 0, step, 0, 1, &batch), GP_OK);
-    const float *row = (const float *)batch.inputs.data + 4 * SIDE * 3 + target(&batch, 0);
+    *kind = target(&batch, 0);
+    const float *row = (const float *)batch.inputs.data + 4 * SIDE * 3 + *kind;
     bool turned = row[3 * 2] > row[3 * 5];
     gp_batch_destroy(&batch);
     return turned;
@@ -434,17 +451,24 @@ static void test_alternate(void **state) {
         write_image(t, name, png_picture(i % 2, SIDE, SIDE));
     }
     gp_image_options options = options_of(temporary_path(t, "data"), SIDE, 1);
-    options.sampling = GP_SAMPLING_SEQUENTIAL;
     options.augmentation = (gp_augmentation){.flip = true, .alternate = true};
-    gp_dataset *dataset = open_images(&options);
-    int turned[EPOCHS] = {0};
-    for (int64_t step = 0; step < IMAGES * EPOCHS; step++) {
-        bool now = shows_turned(dataset, step);
-        turned[step / IMAGES] += now;
-        if (step >= IMAGES) assert_int_equal(now, !shows_turned(dataset, step - IMAGES));
+    for (int way = 0; way < 2; way++) {
+        options.sampling = way ? GP_SAMPLING_SEQUENTIAL : GP_SAMPLING_RANDOM;
+        gp_dataset *dataset = open_images(&options);
+        int turned[EPOCHS][2] = {0}; /* of each class */
+        for (int64_t step = 0; step < IMAGES * EPOCHS; step++) {
+            int32_t kind;
+            bool now = shows_turned(dataset, step, &kind);
+            turned[step / IMAGES][kind] += now;
+            if (way == 1 && step >= IMAGES) assert_int_equal(now, !shows_turned(dataset, step - IMAGES, &kind));
+        }
+        for (int i = 0; i < 2 * EPOCHS; i++)
+            assert_true(turned[i / 2][i % 2] > 4 && turned[i / 2][i % 2] < 28);
+        for (int i = 2; i < 2 * EPOCHS; i++) /* by the image, wherever it stands in the epoch */
+            assert_int_equal(turned[i / 2][i % 2] + turned[i / 2 - 1][i % 2], IMAGES / 2);
+        gp_dataset_destroy(dataset);
     }
-    assert_true(turned[0] > IMAGES / 4 && turned[0] < IMAGES * 3 / 4);
-    gp_dataset_destroy(dataset);
+    gp_dataset *dataset;
     options.augmentation.flip = false;
     assert_int_equal(gp_dataset_create_images(&dataset, &options), GP_INVALID);
     assert_non_null(strstr(gp_error_message(), "flip"));

@@ -66,10 +66,22 @@ static void parts_start_anew(void **state) {
     gp_dataset_destroy(dataset);
 }
 
-/* "head" is the last layer with parameters, whole, and nothing else. */
+static gp_model *untied_model(const gp_dataset *dataset) {
+    gp_gpt2_options options = {.layers = 1,
+                               .heads = 2,
+                               .width = 8,
+                               .context = RUN_CONTEXT,
+                               .untied = true,
+                               .vocabulary = gp_tokenizer_vocabulary(gp_dataset_tokenizer(dataset))};
+    gp_model *model;
+    ok(gp_model_create_gpt2(&model, &options));
+    return model;
+}
+
+/* "head" is the last layer with parameters, whole, and nothing else; one that is tied has none. */
 static void the_head_starts_anew(void **state) {
     gp_dataset *dataset = run_dataset(*state);
-    gp_model *model = run_model(dataset);
+    gp_model *model = untied_model(dataset), *tied = run_model(dataset);
     gp_optimizer_options adamw = {0};
     const char *path = temporary_path(*state, "one.safetensors"), *head[] = {"head"};
     char layer[32];
@@ -79,15 +91,18 @@ static void the_head_starts_anew(void **state) {
     weights first = weights_of(*state, one, "one.safetensors");
     ok(gp_trainer_load_except(other, path, head, 1));
     weights mixed = weights_of(*state, other, "other.safetensors");
-    size_t last = gp_model_parameter(model, gp_model_parameters(model) - 1).layer;
-    assert_true(last > 0 && last < 10);
-    snprintf(layer, sizeof layer, "layers.%zu.", last);
+    snprintf(layer, sizeof layer, "layers.%zu.", gp_model_layer_count(model) - 1);
     assert_same_but(model, &mixed, &first, layer, false);
     gp_safetensors_close(first.file);
     gp_safetensors_close(mixed.file);
     gp_trainer_destroy(one);
     gp_trainer_destroy(other);
+    other = run_trainer(tied, 1, &adamw);
+    assert_int_equal(gp_trainer_load_except(other, path, head, 1), GP_INVALID);
+    assert_non_null(strstr(gp_error_message(), "no parameter matches \"head\""));
+    gp_trainer_destroy(other);
     gp_model_destroy(model);
+    gp_model_destroy(tied);
     gp_dataset_destroy(dataset);
 }
 

@@ -1,5 +1,5 @@
 /* The random numbers of one sample: a stream that belongs to (seed, number of the sample in the training), so that it
- * is the same for whoever makes the sample; and what chance has decided for its image once for all epochs. */
+ * is the same for whoever makes the sample; and whether its image is turned in this epoch. */
 #ifndef GP_DATA_IMAGE_DRAWS_H
 #define GP_DATA_IMAGE_DRAWS_H
 
@@ -12,7 +12,7 @@ typedef struct gp_draws {
     gp_random_key key;
     uint64_t number;
     uint32_t drawn;
-    bool turned; /* whether left and right change places in this epoch (gp_augmentation.alternate) */
+    bool turned; /* left and right change places (gp_augmentation.alternate) */
     gp_random_block block;
 } gp_draws;
 

@@ -188,7 +188,7 @@ static placement choose_placement(const gp_recipe *recipe, gp_draws *draws) {
         place.dx = gp_draw_below(draws, (int)(2 * how->pad + 1)) - (int)how->pad;
         place.dy = gp_draw_below(draws, (int)(2 * how->pad + 1)) - (int)how->pad;
     }
-    if (how->flip) place.flip = gp_draw(draws) & 1;
+    if (how->flip) place.flip = gp_draw(draws) & 1; /* also with alternate, so that the draws behind it are the same */
     if (how->alternate) place.flip = draws->turned;
     if (how->cutout > 0) {
         int x = gp_draw_below(draws, recipe->width), y = gp_draw_below(draws, recipe->height);
