@@ -56,13 +56,15 @@ last_accuracy() { # of a run: the accuracy of its last evaluation
 }
 
 more_arguments="$*"
+# Without what pays in long trainings only.
+plain="--set optimizer.lr_factors=[] --set optimizer.weight_decay=5e-4 --set data.augment.alternate=false"
 train() { # RUN, arguments: a run that is whole already stays
     run=$1
     shift
     [ -e "$run.done" ] && return
     rm -rf "$run"
     # shellcheck disable=SC2086 # words
-    "$gpipe" train "$@" $more_arguments --out "$run" >"$run.log" 2>&1 || { tail -n 5 "$run.log" >&2; exit 1; }
+    "$gpipe" train "$@" $plain $more_arguments --out "$run" >"$run.log" 2>&1 || { tail -n 5 "$run.log" >&2; exit 1; }
     touch "$run.done"
 }
 

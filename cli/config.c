@@ -100,7 +100,9 @@ static bool read_texts(cli_config *config, const cli_node *node, cli_texts *text
     for (const cli_node *child = node->first; child; child = child->next)
         count++;
     bool one = node->kind == CLI_SCALAR; /* a list of one may go without brackets */
-    if (!one && (node->kind != CLI_SEQUENCE || count == 0)) return false;
+    *texts = (cli_texts){0};
+    if (!one && node->kind != CLI_SEQUENCE) return false;
+    if (!one && count == 0) return true; /* what --set takes a list of the file back with */
     texts->items = cli_arena_take(&config->document.arena, (one ? 1 : count) * sizeof *texts->items);
     if (!texts->items) return false;
     for (const cli_node *child = one ? node : node->first; child; child = one ? NULL : child->next) {

@@ -54,6 +54,14 @@ refused() { # program, argument...
     refused "$BENCHMARKS/bench-checkpoint" --saves=100000000
 }
 
+@test "AmoebaNet's memory: recomputation keeps a third at most; eight workers train what one may not" {
+    run timeout 100 "$BENCHMARKS/bench-amoebanet-memory" --quick --json
+    [ "$status" -eq 0 ]
+    [[ $output == *'"eight_train": true, "one_refused": true'* ]]
+    share=$(grep -o '"share": [0-9.]*' <<<"$output" | cut -d' ' -f2)
+    awk -v share="$share" 'BEGIN { exit !(share > 0 && share <= 1 / 3) }'
+}
+
 @test "scripts" {
     for script in hosts limits transfer; do
         refused "$BENCH_SCRIPTS/$script.sh"

@@ -15,6 +15,15 @@ load helper
     ended 0
 }
 
+@test "an empty list takes back what the file has" {
+    gpipe train run.yaml --set 'optimizer.lr_factors=["layers.0=0.1"]'
+    ended 0
+    grep -q "lr_factors" out/config.yaml || fail "config.yaml has no factors"
+    gpipe train out/config.yaml --out again --set 'optimizer.lr_factors=[]' --set 'train.freeze=[]'
+    ended 0
+    ! grep -qE "lr_factors|freeze" again/config.yaml || fail "config.yaml has factors"
+}
+
 @test "the evaluation at the end is that of gpipe eval, with and without averages" {
     for average in 0 0.9; do
         gpipe train run.yaml --set optimizer.average=$average --out "out$average" --json
