@@ -185,6 +185,58 @@ static void test_truncated(void **state) {
     }
 }
 
+/* With a decoder that has seen other files already. */
+static gp_status decode_next(gp_decoder *decoder, const uint8_t *bytes, size_t size, gp_pixels *pixels) {
+    gp_image_header header;
+    gp_status status = gp_decode_header(decoder, bytes, size, &header);
+    return status == GP_OK ? gp_decode(decoder, bytes, size, &header, 1, 3, pixels) : status;
+}
+
+static size_t without_tables(const image_file *file, uint8_t *to) {
+    size_t made = 2, at = 2;
+    memcpy(to, file->bytes, 2);
+    while (file->bytes[at + 1] != 0xDA) {
+        size_t length = 2 + (size_t)(file->bytes[at + 2] << 8 | file->bytes[at + 3]);
+        bool table = file->bytes[at + 1] == 0xC4;
+        if (!table) memcpy(to + made, file->bytes + at, length);
+        made += table ? 0 : length;
+        at += length;
+    }
+    memcpy(to + made, file->bytes + at, file->size - at);
+    return made + file->size - at;
+}
+
+/* What a file shows does not depend on the files before it: damaged ones, and ones with tables of their own. */
+static void test_no_file_touches_the_next(void **state) {
+    (void)state;
+    uint8_t *bytes = picture(1, 64, 48, 3);
+    image_file damaged = jpeg_picture(0, 64, 48),
+               other = jpeg_of(bytes, 64, 48, TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE);
+    gp_decoder decoder = decoder_of(1 << 26), fresh = decoder_of(1 << 26);
+    gp_pixels pixels = {0}, expected = {0};
+    for (size_t size = 0; size + 2 < damaged.size; size += 3) {
+        assert_int_equal(decode_next(&decoder, damaged.bytes, size, &pixels), GP_INVALID);
+        assert_int_equal(decode_next(&decoder, damaged.bytes, damaged.size, &pixels), GP_OK);
+        assert_true(distance(&pixels, 0) < 12);
+    }
+    uint8_t *stripped = malloc(damaged.size);
+    assert_non_null(stripped);
+    size_t size = without_tables(&damaged, stripped);
+    assert_true(size < damaged.size);
+    gp_status alone = decode_next(&fresh, stripped, size, &expected);
+    assert_int_equal(decode_next(&decoder, other.bytes, other.size, &pixels), GP_OK);
+    assert_int_equal(decode_next(&decoder, stripped, size, &pixels), alone);
+    if (alone == GP_OK) assert_memory_equal(pixels.data, expected.data, gp_pixels_row(&pixels) * 48);
+    gp_decoder_free(&decoder);
+    gp_decoder_free(&fresh);
+    gp_pixels_free(&pixels);
+    gp_pixels_free(&expected);
+    free(stripped);
+    free(bytes);
+    free(damaged.bytes);
+    free(other.bytes);
+}
+
 /* Any byte changed: refused or decoded, never anything else (sanitizers watch). */
 static void test_changed_bytes(void **state) {
     (void)state;
@@ -306,9 +358,16 @@ static void test_harmless_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_grey),        cmocka_unit_test(test_ink),
-        cmocka_unit_test(test_shrinking),      cmocka_unit_test(test_png_forms),   cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_changed_bytes),  cmocka_unit_test(test_other_files), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_jpeg_forms),
+        cmocka_unit_test(test_grey),
+        cmocka_unit_test(test_ink),
+        cmocka_unit_test(test_shrinking),
+        cmocka_unit_test(test_png_forms),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_no_file_touches_the_next),
+        cmocka_unit_test(test_changed_bytes),
+        cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_harmless_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

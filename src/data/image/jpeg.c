@@ -7,14 +7,17 @@
 #include "base/status.h"
 #include "data/image/decode.h"
 
-static gp_status open_handle(gp_decoder *decoder) {
-    if (!decoder->jpeg) decoder->jpeg = tjInitDecompress();
-    return decoder->jpeg ? GP_OK : gp_error(GP_OUT_OF_MEMORY, "no memory for a JPEG decoder");
-}
-
 void gp_jpeg_free(gp_decoder *decoder) {
     if (decoder->jpeg) tjDestroy(decoder->jpeg);
     decoder->jpeg = NULL;
+}
+
+/* A handle of its own for every file: the library keeps tables from one to the next, so that what a file without some
+ * of them, or one behind a damaged one, shows would depend on what was decoded before. */
+static gp_status open_handle(gp_decoder *decoder) {
+    gp_jpeg_free(decoder);
+    decoder->jpeg = tjInitDecompress();
+    return decoder->jpeg ? GP_OK : gp_error(GP_OUT_OF_MEMORY, "no memory for a JPEG decoder");
 }
 
 static gp_status refuse(const gp_decoder *decoder) {
