@@ -18,7 +18,7 @@ static settings read_settings(int count, char **arguments) {
         .context = bench_count(count, arguments, "context", 256),
         .layers = bench_count(count, arguments, "layers", 12),
         .steps = bench_count_to(count, arguments, "steps", 5, BENCH_MOST_STEPS),
-        .threads = bench_count(count, arguments, "threads", 1),
+        .threads = bench_count_to(count, arguments, "threads", 1, 256),
         .contenders = bench_flag(count, arguments, "f32") ? 1 : PRECISIONS,
         .json = bench_flag(count, arguments, "json"),
     };

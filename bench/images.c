@@ -215,7 +215,7 @@ static settings read_options(int count, char **arguments) {
     bench_usage(count, arguments, "bench-images", usage);
     return (settings){.batch = bench_count(count, arguments, "batch", 8),
                       .rounds = bench_count(count, arguments, "rounds", 7),
-                      .threads = bench_count(count, arguments, "threads", 1),
+                      .threads = bench_count_to(count, arguments, "threads", 1, 256),
                       .f32 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 1,
                       .bf16 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 0,
                       .only = bench_text(count, arguments, "only"),

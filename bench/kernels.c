@@ -134,7 +134,7 @@ static settings read_options(int count, char **arguments) {
     return (settings){.tokens = bench_count(count, arguments, "tokens", 1024),
                       .context = (int64_t)bench_option(count, arguments, "context", 0),
                       .rounds = bench_count(count, arguments, "rounds", 7),
-                      .threads = bench_count(count, arguments, "threads", 1),
+                      .threads = bench_count_to(count, arguments, "threads", 1, 256),
                       .f32 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 1,
                       .bf16 = bench_choice(count, arguments, "dtype", "f32", "bf16") != 0,
                       .json = bench_flag(count, arguments, "json")};

@@ -340,7 +340,7 @@ int main(int count, char **arguments) {
                          .rows = bench_count(count, arguments, "rows", 32768),
                          .only = bench_text(count, arguments, "only"),
                          .repeats = bench_count_to(count, arguments, "repeats", 5, MAX_REPEATS)};
-    gp_device_options options = {.threads = bench_count(count, arguments, "threads", 1)};
+    gp_device_options options = {.threads = bench_count_to(count, arguments, "threads", 1, 256)};
     bench_check(gp_device_create_cpu(&bench.device, &options), "device");
     const char *name = bench_text(count, arguments, "table");
     const gp_cpu_loops *table = gp_cpu_loops_table(name);

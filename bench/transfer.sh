@@ -12,12 +12,17 @@ case ${1-} in
 "" | -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac
 case ${3-} in "" | --set | --set=*) ;; *) echo "transfer.sh: $3 is not known" >&2 && exit 2 ;; esac
+case ${2-} in -*) echo "transfer.sh: before $2 comes the program, for instance build/release/cli/gpipe" >&2 && exit 2 ;; esac
+for number in "${TRANSFER_EPOCHS:-8}" "${TRANSFER_STEPS:-300}"; do
+    case $number in *[!0-9]* | 0*) echo "transfer.sh: '$number' is no number from 1 on" >&2 && exit 2 ;; esac
+done
 for tar in train.tar test.tar; do
     [ -e "$1/$tar" ] || { echo "transfer.sh: there is no $1/$tar" >&2; exit 2; }
 done
 folder=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 gpipe=$(realpath "${2:-$here/build/release/cli/gpipe}")
+[ -x "$gpipe" ] || { echo "transfer.sh: there is no program $gpipe" >&2; exit 2; }
 out=${TRANSFER_OUT:-$(mktemp -d)}
 if [ $# -gt 2 ]; then shift 2; else shift $#; fi
 epochs=${TRANSFER_EPOCHS:-8}
@@ -28,6 +33,7 @@ cd "$out"
 
 # The classes, as folders: seven with all images, three with the first 50 of each; all test images of both.
 if [ ! -d seven ]; then
+    rm -rf seven.part three
     mkdir -p seven.part/train seven.part/test three/train three/test
     tar -xf "$folder/train.tar" -C seven.part/train
     tar -xf "$folder/test.tar" -C seven.part/test

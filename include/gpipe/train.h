@@ -83,8 +83,8 @@ typedef struct gp_lr_options {
 
 /* Parameters whose names match a pattern, and how they are trained. A pattern is one of the shell (fnmatch(3); `*` also
  * stands for dots), or the beginning of names up to a dot ("layers.0" matches layers.0.weight and layers.0.bias), or
- * "head": all of the last layer that has parameters, as a rule the classifier; a head that is tied to another layer has
- * none of its own and matches nothing. */
+ * "head": all of the last layer that has parameters, as a rule the classifier; one that shares
+ * parameters with another layer is refused. */
 typedef struct gp_parameter_group {
     const char *pattern;
     bool frozen;      /* not updated; its gradient does not count in the norm */

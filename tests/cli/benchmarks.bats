@@ -72,6 +72,9 @@ refused() { # program, argument...
         [[ $output == *"bench/$script.sh"* ]]
     done
     refused "$BENCH_SCRIPTS/transfer.sh" nowhere
+    refused "$BENCH_SCRIPTS/transfer.sh" . --set pipeline.replicas=1
+    refused env TRANSFER_STEPS=abc "$BENCH_SCRIPTS/transfer.sh" .
+    refused "$BENCHMARKS/bench-loops" --threads=1000000
     refused "$BENCH_SCRIPTS/transfer.sh" . "$GPIPE" --set pipeline.replicas=1
     [[ $output == *"no ./train.tar"* ]]
 }

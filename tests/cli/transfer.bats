@@ -37,6 +37,7 @@ load helper
 
 @test "patterns that mean nothing are refused before a step is made" {
     refused 2 'no parameter matches "heads"; the first is called layers.0.token.weight' train run.yaml --set 'train.freeze=[heads]'
+    refused 2 '"head" is layers.4, which shares layers.0.token.weight' train run.yaml --set 'train.freeze=[head]'
     refused 2 'no parameter matches "*.scale"' train run.yaml --set 'optimizer.lr_factors=["*.scale=2"]'
     refused 2 'optimizer.lr_factors has "layers.0"; accepted: pattern=factor' train run.yaml --set 'optimizer.lr_factors=[layers.0]'
     refused 2 'optimizer.lr_factors has "layers.0=-1"' train run.yaml --set 'optimizer.lr_factors=[layers.0=-1]'
