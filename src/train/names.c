@@ -14,39 +14,34 @@ static bool begins_with(const char *name, const char *part) {
     return strncmp(name, part, length) == 0 && (name[length] == '.' || name[length] == '\0');
 }
 
-/* The last layer that uses parameters, whose index in gp_model_uses is returned; of a tied one the use of another
- * layer's parameter. SIZE_MAX: there is none. */
-static size_t head_of(const gp_model *model, bool *tied) {
+/* The last layer that uses parameters, or -1. `shared`: the name of one that another layer declares; NULL: all are its
+ * own. */
+static int32_t find_head(const gp_model *model, const char **shared) {
     const gp_parameter_use *uses;
     size_t count = gp_model_uses(model, &uses);
-    *tied = false;
-    for (size_t u = count; u-- > 0 && uses[u].layer == uses[count - 1].layer;) {
-        *tied = gp_model_parameter(model, uses[u].parameter).layer != (size_t)uses[u].layer;
-        if (*tied) return u;
+    int32_t layer = count > 0 ? uses[count - 1].layer : -1;
+    *shared = NULL;
+    for (size_t u = count; u-- > 0 && uses[u].layer == layer;) {
+        gp_parameter_info info = gp_model_parameter(model, uses[u].parameter);
+        if (info.layer != (size_t)layer) *shared = info.name;
     }
-    return count - 1;
+    return layer;
 }
 
 static bool is_in_head(const gp_model *model, const char *name) {
-    const gp_parameter_use *uses;
+    const char *shared;
     char layer[32];
-    bool tied;
-    size_t head = head_of(model, &tied);
-    if (tied || head == SIZE_MAX) return false;
-    gp_model_uses(model, &uses);
-    snprintf(layer, sizeof layer, "layers.%" PRId32, uses[head].layer);
-    return begins_with(name, layer);
+    snprintf(layer, sizeof layer, "layers.%" PRId32, find_head(model, &shared));
+    return !shared && begins_with(name, layer);
 }
 
 /* A part of a tied layer would be less than its name says, and what it shares would be more. */
 static gp_status check_head(const gp_model *model) {
-    const gp_parameter_use *uses;
-    bool tied;
-    size_t head = head_of(model, &tied);
-    if (!tied) return GP_OK;
-    gp_model_uses(model, &uses);
+    const char *shared;
+    int32_t layer = find_head(model, &shared);
+    if (!shared) return GP_OK;
     return gp_error(GP_INVALID, "\"head\" is layers.%" PRId32 ", which shares %s: name the parameters that are meant",
-                    uses[head].layer, gp_model_parameter(model, uses[head].parameter).name);
+                    layer, shared);
 }
 
 bool gp_name_matches(const gp_model *model, const char *pattern, const char *name) {
