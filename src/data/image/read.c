@@ -125,7 +125,8 @@ static gp_status make_sample(const image_reader *reader, int64_t sample, float *
     uint64_t number = number_of(reader, sample);
     size_t index = index_of(reader, number);
     gp_draws draws = gp_draws_of(reader->request->seed ^ reader->images->draws_use, number);
-    draws.turned = is_turned(reader, index, number / reader->split->count);
+    if (reader->images->recipe.augmentation.alternate)
+        draws.turned = is_turned(reader, index, number / reader->split->count);
     GP_TRY(render_sound(reader, &index, draws, out));
     *label = reader->split->collection->items[reader->split->first + index].label;
     return GP_OK;
