@@ -13,8 +13,10 @@
 #include "device/cpu/convolution_rows.h"
 #include "device/cpu/products.h"
 
-/* Bytes of images that are widened at a time: what a second-level cache holds. */
-enum { CHUNK_BYTES = 2 << 20 };
+/* Bytes of images that are widened, or copied into blocks, at a time: what stays in the caches. And how many times the
+ * bytes of the weights they must have, or the weights, which every chunk reads (and Winograd's algorithm transforms, to
+ * four times their size), would cost too much. */
+enum { WIDENED_BYTES = 2 << 20, WINOGRAD_BYTES = 4 << 20, WIDENED_WEIGHTS = 1, WINOGRAD_WEIGHTS = 4 };
 
 typedef struct gp_cpu_convolution {
     gp_kernel kernel; /* first, so that a gp_kernel is a gp_cpu_convolution */
@@ -200,12 +202,31 @@ static gp_status create_depthwise(gp_cpu_device *device, const gp_kernel_desc *d
 
 /* ---- creation ---- */
 
-/* The number of chunks: the fewest of equal size that fit the cache, or are as large as the weights. */
-static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o) {
+/* Whether Winograd's algorithm is the faster one: 3x3 without strides, on channels that fill vectors, where most pixels
+ * of its tiles of 4x4 are pixels of y (`bench-images --only=3x3`). Only where x and y have one size: with uneven padding
+ * oneDNN 2.6's gradient of the input is wrong. */
+static bool prefers_winograd(const operands *o, const gp_convolution_attributes *a) {
+    enum { TILE = 4, VECTOR = 16, FEW = 32 };
+    const gp_window_attributes *w = &a->window;
+    int64_t in = o->x.shape.dims[3], out = o->y.shape.dims[3], pixels = 1, tiled = 1;
+    for (int axis = 0; axis < 2; axis++) {
+        if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
+        if (w->before[axis] != 1 || w->after[axis] != 1) return false;
+        int64_t side = o->y.shape.dims[1 + axis];
+        pixels *= side;
+        tiled *= (side + TILE - 1) / TILE * TILE;
+    }
+    return a->groups == 1 && in >= FEW && out >= FEW && in % VECTOR == 0 && out % VECTOR == 0 && 3 * pixels >= 2 * tiled;
+}
+
+/* The number of chunks: the fewest of equal size that fit the cache, or are not small beside the weights. */
+static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o, bool winograd) {
     int64_t samples = o->x.shape.dims[0];
-    if (!c->widened || samples < 1) return 1;
+    if (!(c->widened || winograd) || samples < 1) return 1;
     int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape));
-    int64_t limit = 4 * c->weight_elements > CHUNK_BYTES ? 4 * c->weight_elements : CHUNK_BYTES;
+    int64_t few = 4 * c->weight_elements * (winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
+    int64_t limit = winograd ? WINOGRAD_BYTES : WIDENED_BYTES;
+    if (few > limit) limit = few;
     int64_t chunks = 1;
     while (chunks < samples && (samples % chunks || bytes / chunks > limit * c->threads)) {
         chunks++;
@@ -231,20 +252,28 @@ static void plan_workspace(gp_cpu_convolution *c) {
     c->kernel.workspace = bytes;
 }
 
-static gp_status create_primitive(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o) {
+static gp_status create_with(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o, bool winograd) {
     const gp_convolution_attributes *attributes = desc->attributes;
     gp_convolution_desc primitive = {.direction = c->direction,
                                      .attributes = *attributes,
                                      .x = o->x.shape,
                                      .y = o->y.shape,
                                      .dtype = c->widened ? GP_F32 : o->x.dtype,
-                                     .bias = c->inputs[2].shape.rank >= 0};
-    c->chunks = count_chunks(c, o);
+                                     .bias = c->inputs[2].shape.rank >= 0,
+                                     .winograd = winograd};
+    c->chunks = count_chunks(c, o, winograd);
     primitive.x.dims[0] /= c->chunks;
     primitive.y.dims[0] /= c->chunks;
     c->x_elements = gp_shape_elements(primitive.x);
     c->y_elements = gp_shape_elements(primitive.y);
     return gp_onednn_convolution_create(&c->primitive, &primitive);
+}
+
+/* By Winograd's algorithm where oneDNN has it: 2.x does on processors with AVX-512. */
+static gp_status create_primitive(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o) {
+    bool winograd = (o->x.dtype == GP_F32 || c->widened) && prefers_winograd(o, desc->attributes);
+    gp_status status = winograd ? create_with(c, desc, o, true) : GP_INVALID;
+    return status == GP_INVALID ? create_with(c, desc, o, false) : status;
 }
 
 static void describe_form(gp_cpu_convolution *c) {
@@ -287,7 +316,7 @@ gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc 
     GP_TRY(check(&o, desc));
     if (is_product(&o, desc->attributes)) return create_product(device, desc, kernel);
     if (prefers_loops(device, &o, desc)) return create_depthwise(device, desc, kernel);
-    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT &&
+    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT && !prefers_winograd(&o, desc->attributes) &&
         gp_cpu_convolution_prefers_rows(device, o.x, o.y, o.weights, desc->attributes))
         return gp_cpu_convolution_rows_create(device, desc, kernel);
     gp_cpu_convolution *made = gp_allocate(sizeof *made);

@@ -14,8 +14,9 @@ static inline void gp_dims_set(dnnl_dims_t made, int rank, const int64_t *dims) 
     }
 }
 
-/* How a convolution moves; oneDNN counts a dilation of 1 as 0. */
+/* How a convolution moves, and by which algorithm; oneDNN counts a dilation of 1 as 0. */
 typedef struct gp_convolution_moves {
+    dnnl_alg_kind_t algorithm;
     dnnl_dims_t strides, dilations, before, after;
 } gp_convolution_moves;
 
@@ -43,6 +44,12 @@ static inline dnnl_status_t gp_memory_desc_any(gp_memory_desc *desc, int rank, c
     return dnnl_memory_desc_create_with_tag(desc, rank, all_dims, type, dnnl_format_tag_any);
 }
 
+/* Whether a layout is one of strides and blocks, as gp_onednn_layout_key tells them apart. */
+static inline bool gp_memory_desc_is_blocked(gp_memory_desc_view view) {
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    return dnnl_memory_desc_query(view, dnnl_query_format_kind, &kind) == dnnl_success && kind == dnnl_blocked;
+}
+
 static inline void gp_memory_desc_destroy(gp_memory_desc *desc) {
     if (*desc) dnnl_memory_desc_destroy(*desc);
     *desc = NULL;
@@ -62,7 +69,7 @@ static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made,
                                                     const gp_convolution_moves *m, const_dnnl_primitive_attr_t a,
                                                     bool next) {
     dnnl_status_t status = dnnl_convolution_forward_primitive_desc_create(
-        made, engine, dnnl_forward_training, dnnl_convolution_direct, *x, *w, bias ? *bias : NULL, *y, m->strides,
+        made, engine, dnnl_forward_training, m->algorithm, *x, *w, bias ? *bias : NULL, *y, m->strides,
         m->dilations, m->before, m->after, a);
     return status == dnnl_success && next ? dnnl_primitive_desc_next_impl(*made) : status;
 }
@@ -71,7 +78,7 @@ static inline dnnl_status_t
 gp_convolution_describe_input_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
                                        const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
                                        dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
-    return dnnl_convolution_backward_data_primitive_desc_create(made, engine, dnnl_convolution_direct, *x, *w, *y,
+    return dnnl_convolution_backward_data_primitive_desc_create(made, engine, m->algorithm, *x, *w, *y,
                                                                 m->strides, m->dilations, m->before, m->after, hint, a);
 }
 
@@ -79,7 +86,7 @@ static inline dnnl_status_t
 gp_convolution_describe_weight_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
                                         const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
                                         dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
-    return dnnl_convolution_backward_weights_primitive_desc_create(made, engine, dnnl_convolution_direct, *x, *w, NULL,
+    return dnnl_convolution_backward_weights_primitive_desc_create(made, engine, m->algorithm, *x, *w, NULL,
                                                                    *y, m->strides, m->dilations, m->before, m->after,
                                                                    hint, a);
 }
@@ -112,6 +119,10 @@ static inline dnnl_status_t gp_memory_desc_any(gp_memory_desc *desc, int rank, c
     return dnnl_memory_desc_init_by_tag(desc, rank, all_dims, type, dnnl_format_tag_any);
 }
 
+static inline bool gp_memory_desc_is_blocked(gp_memory_desc_view view) {
+    return view->format_kind == dnnl_blocked;
+}
+
 static inline void gp_memory_desc_destroy(gp_memory_desc *desc) {
     (void)desc;
 }
@@ -133,7 +144,7 @@ static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made,
     dnnl_convolution_desc_t operation;
     dnnl_primitive_desc_iterator_t iterator;
     dnnl_status_t status =
-        dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, x, w,
+        dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_training, m->algorithm, x, w,
                                                    bias, y, m->strides, m->dilations, m->before, m->after);
     if (status != dnnl_success) return status;
     status = dnnl_primitive_desc_iterator_create(&iterator, &operation, a, engine, NULL);
@@ -150,7 +161,7 @@ gp_convolution_describe_input_gradient(dnnl_primitive_desc_t *made, dnnl_engine_
                                        dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
     dnnl_convolution_desc_t operation;
     dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(
-        &operation, dnnl_convolution_direct, x, w, y, m->strides, m->dilations, m->before, m->after);
+        &operation, m->algorithm, x, w, y, m->strides, m->dilations, m->before, m->after);
     return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, a, engine, hint) : status;
 }
 
@@ -160,7 +171,7 @@ gp_convolution_describe_weight_gradient(dnnl_primitive_desc_t *made, dnnl_engine
                                         dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
     dnnl_convolution_desc_t operation;
     dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
-        &operation, dnnl_convolution_direct, x, w, NULL, y, m->strides, m->dilations, m->before, m->after);
+        &operation, m->algorithm, x, w, NULL, y, m->strides, m->dilations, m->before, m->after);
     return status == dnnl_success ? dnnl_primitive_desc_create(made, &operation, a, engine, hint) : status;
 }
 

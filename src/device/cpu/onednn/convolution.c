@@ -1,5 +1,6 @@
 /* Convolutions as oneDNN primitives, forward and both gradients. Images are channels-last; weights are in oneDNN's own
- * blocked layout, which may differ between directions, so that its fastest kernel runs. */
+ * blocked layout, which may differ between directions, so that its fastest kernel runs. Its Winograd kernels want the
+ * images in blocks too: they are copied, in the workspace, to where the primitive reads and from where it writes. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -9,12 +10,22 @@
 
 typedef enum argument { X, WEIGHTS, BIAS, Y, SCRATCHPAD, ARGUMENTS } argument;
 
+/* A channels-last image that the primitive has in another layout. */
+typedef struct image_copy {
+    bool needed;
+    size_t place; /* bytes into the workspace */
+    gp_onednn_reorder reorder;
+} image_copy;
+
 struct gp_onednn_convolution {
     gp_convolution_direction direction;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    gp_memory_desc x, y, bias, any; /* as described to oneDNN; any: weights in the layout of its choice */
+    gp_memory_desc x, y;            /* channels-last */
+    gp_memory_desc given_x, given_y; /* as described to oneDNN: the same, or in the layout of its choice */
+    gp_memory_desc bias, any;       /* any: weights in the layout of its choice */
     gp_memory_desc plain;           /* weights as they are in files and gradients */
+    image_copy x_copy, y_copy;
     gp_convolution_moves moves;
     dnnl_primitive_desc_t forward; /* the hint of a gradient; NULL in the forward direction */
     dnnl_primitive_desc_t desc;
@@ -27,11 +38,17 @@ struct gp_onednn_convolution {
 /* ---- descriptions ---- */
 
 /* oneDNN's order of dimensions is [n, c, h, w], whatever lies where. */
-static dnnl_status_t describe_image(gp_memory_desc *made, gp_shape shape, gp_dtype dtype) {
+static gp_status describe_image(gp_memory_desc *plain, gp_memory_desc *given, gp_shape shape,
+                                const gp_convolution_desc *d) {
+    const char *what = "image of a convolution";
     const int64_t *size = shape.dims;
     int64_t dims[] = {size[0], size[3], size[1], size[2]};
     int64_t strides[] = {size[1] * size[2] * size[3], 1, size[2] * size[3], size[3]};
-    return gp_memory_desc_strided(made, 4, dims, gp_onednn_type(dtype), strides);
+    dnnl_data_type_t type = gp_onednn_type(d->dtype);
+    TRY_ONEDNN(gp_memory_desc_strided(plain, 4, dims, type, strides), what);
+    return gp_onednn_status(d->winograd ? gp_memory_desc_any(given, 4, dims, type)
+                                        : gp_memory_desc_strided(given, 4, dims, type, strides),
+                            what);
 }
 
 static gp_status describe_weights(gp_onednn_convolution *c, const gp_convolution_desc *d) {
@@ -55,14 +72,15 @@ static gp_status describe(gp_onednn_convolution *c, const gp_convolution_desc *d
     const char *what = "describing a convolution";
     const gp_window_attributes *window = &d->attributes.window;
     c->direction = d->direction;
+    c->moves.algorithm = d->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
     for (int axis = 0; axis < 2; axis++) {
         c->moves.strides[axis] = window->stride[axis];
         c->moves.dilations[axis] = window->dilation[axis] - 1;
         c->moves.before[axis] = window->before[axis];
         c->moves.after[axis] = window->after[axis];
     }
-    TRY_ONEDNN(describe_image(&c->x, d->x, d->dtype), what);
-    TRY_ONEDNN(describe_image(&c->y, d->y, d->dtype), what);
+    GP_TRY(describe_image(&c->x, &c->given_x, d->x, d));
+    GP_TRY(describe_image(&c->y, &c->given_y, d->y, d));
     if (d->bias) TRY_ONEDNN(gp_memory_desc_strided(&c->bias, 1, &d->y.dims[3], dnnl_f32, (int64_t[]){1}), what);
     return describe_weights(c, d);
 }
@@ -82,11 +100,11 @@ static dnnl_status_t create_forward(gp_onednn_convolution *c, const gp_convoluti
     enum { NARROW = 8, FEW = 16 };
     const gp_memory_desc *bias = d->bias ? &c->bias : NULL;
     dnnl_status_t status =
-        gp_convolution_describe(made, c->engine, &c->x, &c->any, bias, &c->y, &c->moves, attributes, false);
+        gp_convolution_describe(made, c->engine, &c->given_x, &c->any, bias, &c->given_y, &c->moves, attributes, false);
     bool doubtful = d->y.dims[2] < NARROW || d->x.dims[3] < FEW;
     if (status != dnnl_success || !doubtful || !has_implementation(*made, "brgconv:")) return status;
     dnnl_primitive_desc_t other = NULL;
-    status = gp_convolution_describe(&other, c->engine, &c->x, &c->any, bias, &c->y, &c->moves, attributes, true);
+    status = gp_convolution_describe(&other, c->engine, &c->given_x, &c->any, bias, &c->given_y, &c->moves, attributes, true);
     if (status == dnnl_success && has_implementation(other, "jit:")) {
         dnnl_primitive_desc_destroy(*made);
         *made = other;
@@ -103,7 +121,7 @@ static dnnl_status_t create_desc(gp_onednn_convolution *c, const gp_convolution_
     if (status != dnnl_success) return status;
     return (d->direction == GP_CONVOLUTION_INPUT_GRADIENT ? gp_convolution_describe_input_gradient
                                                           : gp_convolution_describe_weight_gradient)(
-        &c->desc, c->engine, &c->x, &c->any, &c->y, &c->moves, c->forward, attributes);
+        &c->desc, c->engine, &c->given_x, &c->any, &c->given_y, &c->moves, c->forward, attributes);
 }
 
 static gp_status create_primitive(gp_onednn_convolution *c, const gp_convolution_desc *d) {
@@ -115,15 +133,24 @@ static gp_status create_primitive(gp_onednn_convolution *c, const gp_convolution
     return gp_onednn_status(dnnl_primitive_create(&c->primitive, c->desc), "convolution");
 }
 
-static gp_memory_desc_view packed_layout(const gp_onednn_convolution *c) {
-    bool gradient = c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
-    return dnnl_primitive_desc_query_md(c->desc, gradient ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+/* The layout that the primitive has of an argument but for the bias. */
+static gp_memory_desc_view layout_of(const gp_onednn_convolution *c, argument which) {
+    static const dnnl_query_t queries[][ARGUMENTS] = {
+        [GP_CONVOLUTION_FORWARD] = {[X] = dnnl_query_src_md, [WEIGHTS] = dnnl_query_weights_md, [Y] = dnnl_query_dst_md},
+        [GP_CONVOLUTION_INPUT_GRADIENT] = {[X] = dnnl_query_diff_src_md,
+                                           [WEIGHTS] = dnnl_query_weights_md,
+                                           [Y] = dnnl_query_diff_dst_md},
+        [GP_CONVOLUTION_WEIGHT_GRADIENT] = {[X] = dnnl_query_src_md,
+                                            [WEIGHTS] = dnnl_query_diff_weights_md,
+                                            [Y] = dnnl_query_diff_dst_md}};
+    return dnnl_primitive_desc_query_md(c->desc, which == SCRATCHPAD ? dnnl_query_scratchpad_md
+                                                                     : queries[c->direction][which],
+                                        0);
 }
 
 static gp_status create_memory(gp_onednn_convolution *c, bool bias) {
-    gp_memory_desc_view views[ARGUMENTS] = {gp_memory_desc_see(&c->x), packed_layout(c), gp_memory_desc_see(&c->bias),
-                                            gp_memory_desc_see(&c->y),
-                                            dnnl_primitive_desc_query_md(c->desc, dnnl_query_scratchpad_md, 0)};
+    gp_memory_desc_view views[ARGUMENTS] = {layout_of(c, X), layout_of(c, WEIGHTS), gp_memory_desc_see(&c->bias),
+                                            layout_of(c, Y), layout_of(c, SCRATCHPAD)};
     for (int i = 0; i < ARGUMENTS; i++) {
         if (i == BIAS && !bias) continue;
         TRY_ONEDNN(dnnl_memory_create(&c->memory[i], views[i], c->engine, DNNL_MEMORY_NONE),
@@ -134,16 +161,41 @@ static gp_status create_memory(gp_onednn_convolution *c, bool bias) {
     return GP_OK;
 }
 
+/* Room behind what is in the workspace already, on a cache line of its own. */
+static size_t take(gp_onednn_convolution *c, size_t bytes) {
+    enum { LINE = 64 };
+    size_t place = (c->workspace + LINE - 1) / LINE * LINE;
+    c->workspace = place + bytes;
+    return place;
+}
+
+/* `made`: the primitive writes this image. */
+static gp_status create_copy(gp_onednn_convolution *c, image_copy *copy, gp_memory_desc_view plain, argument which,
+                             bool made) {
+    gp_memory_desc_view blocked = layout_of(c, which);
+    copy->needed = true;
+    copy->place = take(c, dnnl_memory_desc_get_size(blocked));
+    return gp_onednn_reorder_create(&copy->reorder, c->engine, made ? blocked : plain, made ? plain : blocked, false);
+}
+
+static gp_status create_reorders(gp_onednn_convolution *c, const gp_convolution_desc *d) {
+    gp_memory_desc_view plain = gp_memory_desc_see(&c->plain), packed = layout_of(c, WEIGHTS);
+    bool gradient = d->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
+    if (!gp_memory_desc_is_blocked(packed)) return gp_error(GP_INVALID, "convolution: oneDNN hides the weights' layout");
+    GP_TRY(gp_onednn_reorder_create(&c->reorder, c->engine, gradient ? packed : plain, gradient ? plain : packed,
+                                    gradient));
+    if (!d->winograd) return GP_OK;
+    GP_TRY(create_copy(c, &c->x_copy, gp_memory_desc_see(&c->x), X, d->direction == GP_CONVOLUTION_INPUT_GRADIENT));
+    return create_copy(c, &c->y_copy, gp_memory_desc_see(&c->y), Y, d->direction == GP_CONVOLUTION_FORWARD);
+}
+
 static gp_status set_up(gp_onednn_convolution *c, const gp_convolution_desc *d) {
     TRY_ONEDNN(gp_onednn_engine(&c->engine), "engine");
     TRY_ONEDNN(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags), "stream");
     GP_TRY(describe(c, d));
     GP_TRY(create_primitive(c, d));
     GP_TRY(create_memory(c, d->bias));
-    gp_memory_desc_view plain = gp_memory_desc_see(&c->plain), packed = packed_layout(c);
-    bool gradient = d->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
-    return gp_onednn_reorder_create(&c->reorder, c->engine, gradient ? packed : plain, gradient ? plain : packed,
-                                    gradient);
+    return create_reorders(c, d);
 }
 
 gp_status gp_onednn_convolution_create(gp_onednn_convolution **convolution, const gp_convolution_desc *desc) {
@@ -161,6 +213,8 @@ gp_status gp_onednn_convolution_create(gp_onednn_convolution **convolution, cons
 void gp_onednn_convolution_destroy(gp_onednn_convolution *c) {
     if (!c) return;
     gp_onednn_reorder_destroy(&c->reorder);
+    gp_onednn_reorder_destroy(&c->x_copy.reorder);
+    gp_onednn_reorder_destroy(&c->y_copy.reorder);
     for (int i = 0; i < ARGUMENTS; i++) {
         if (c->memory[i]) dnnl_memory_destroy(c->memory[i]);
     }
@@ -169,6 +223,8 @@ void gp_onednn_convolution_destroy(gp_onednn_convolution *c) {
     if (c->forward) dnnl_primitive_desc_destroy(c->forward);
     gp_memory_desc_destroy(&c->x);
     gp_memory_desc_destroy(&c->y);
+    gp_memory_desc_destroy(&c->given_x);
+    gp_memory_desc_destroy(&c->given_y);
     gp_memory_desc_destroy(&c->bias);
     gp_memory_desc_destroy(&c->any);
     gp_memory_desc_destroy(&c->plain);
@@ -183,27 +239,42 @@ size_t gp_onednn_convolution_workspace(const gp_onednn_convolution *c) {
     return c->workspace;
 }
 
+static gp_status execute(const gp_onednn_convolution *c, const void *x, const void *weights, const void *bias,
+                         const void *y, void *workspace) {
+    static const int names[][ARGUMENTS] = {
+        [GP_CONVOLUTION_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
+        [GP_CONVOLUTION_INPUT_GRADIENT] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST,
+                                           DNNL_ARG_SCRATCHPAD},
+        [GP_CONVOLUTION_WEIGHT_GRADIENT] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST,
+                                            DNNL_ARG_SCRATCHPAD}};
+    const void *data[ARGUMENTS] = {x, weights, bias, y, workspace};
+    gp_onednn_argument arguments[ARGUMENTS];
+    for (int i = 0; i < ARGUMENTS; i++) {
+        arguments[i] = (gp_onednn_argument){names[c->direction][i], c->memory[i], data[i]};
+    }
+    return gp_onednn_execute(c->primitive, c->stream, arguments, ARGUMENTS, "convolution");
+}
+
+/* Where the primitive has an image: where it lies, or its place in the workspace. */
+static void *place_of(const image_copy *copy, const void *plain, char *workspace) {
+    void *same;
+    memcpy(&same, &plain, sizeof same); /* oneDNN takes what it only reads without const */
+    return copy->needed ? workspace + copy->place : same;
+}
+
 gp_status gp_onednn_convolution_run(const gp_onednn_convolution *c, const void *const *inputs, void *output,
                                     void *workspace) {
-    gp_onednn_argument scratchpad = {DNNL_ARG_SCRATCHPAD, c->memory[SCRATCHPAD], workspace};
-    gp_onednn_argument forward[] = {{DNNL_ARG_SRC, c->memory[X], inputs[0]},
-                                    {DNNL_ARG_WEIGHTS, c->memory[WEIGHTS], inputs[1]},
-                                    {DNNL_ARG_BIAS, c->memory[BIAS], c->memory[BIAS] ? inputs[2] : NULL},
-                                    {DNNL_ARG_DST, c->memory[Y], output},
-                                    scratchpad};
-    gp_onednn_argument input_gradient[] = {{DNNL_ARG_DIFF_DST, c->memory[Y], inputs[0]},
-                                           {DNNL_ARG_WEIGHTS, c->memory[WEIGHTS], inputs[1]},
-                                           {DNNL_ARG_DIFF_SRC, c->memory[X], output},
-                                           scratchpad};
-    gp_onednn_argument weight_gradient[] = {{DNNL_ARG_DIFF_DST, c->memory[Y], inputs[0]},
-                                            {DNNL_ARG_SRC, c->memory[X], inputs[1]},
-                                            {DNNL_ARG_DIFF_WEIGHTS, c->memory[WEIGHTS], output},
-                                            scratchpad};
-    const gp_onednn_argument *arguments[] = {[GP_CONVOLUTION_FORWARD] = forward,
-                                             [GP_CONVOLUTION_INPUT_GRADIENT] = input_gradient,
-                                             [GP_CONVOLUTION_WEIGHT_GRADIENT] = weight_gradient};
-    int count = c->direction == GP_CONVOLUTION_FORWARD ? 5 : 4;
-    return gp_onednn_execute(c->primitive, c->stream, arguments[c->direction], count, "convolution");
+    bool forward = c->direction == GP_CONVOLUTION_FORWARD, weights = c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
+    const void *plain_x = weights ? inputs[1] : forward ? inputs[0] : output, *plain_y = forward ? output : inputs[0];
+    void *x = place_of(&c->x_copy, plain_x, workspace), *y = place_of(&c->y_copy, plain_y, workspace);
+    if (c->x_copy.needed && plain_x != output)
+        GP_TRY(gp_onednn_reorder_run(&c->x_copy.reorder, c->stream, plain_x, x));
+    if (c->y_copy.needed && plain_y != output)
+        GP_TRY(gp_onednn_reorder_run(&c->y_copy.reorder, c->stream, plain_y, y));
+    GP_TRY(execute(c, x, weights ? output : inputs[1], forward ? inputs[2] : NULL, y, workspace));
+    const image_copy *made = forward ? &c->y_copy : &c->x_copy;
+    if (weights || !made->needed) return GP_OK;
+    return gp_onednn_reorder_run(&made->reorder, c->stream, forward ? y : x, output);
 }
 
 size_t gp_onednn_convolution_packed_bytes(const gp_onednn_convolution *c) {
@@ -211,7 +282,7 @@ size_t gp_onednn_convolution_packed_bytes(const gp_onednn_convolution *c) {
 }
 
 void gp_onednn_convolution_packed_key(const gp_onednn_convolution *c, char *key, size_t size) {
-    gp_onednn_layout_key(packed_layout(c), key, size);
+    gp_onednn_layout_key(layout_of(c, WEIGHTS), key, size);
 }
 
 gp_status gp_onednn_convolution_pack(const gp_onednn_convolution *c, const float *plain, void *packed) {

@@ -63,7 +63,8 @@ typedef struct gp_convolution_desc {
     gp_convolution_attributes attributes;
     gp_shape x, y;
     gp_dtype dtype;
-    bool bias; /* f32[out]; forward only */
+    bool bias;     /* f32[out]; forward only */
+    bool winograd; /* by Winograd's algorithm (arXiv 1509.09308): f32, 3x3, fewer multiplications, larger errors */
 } gp_convolution_desc;
 
 typedef struct gp_onednn_convolution gp_onednn_convolution;
