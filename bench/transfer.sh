@@ -46,9 +46,9 @@ if [ ! -d seven ]; then
     mv seven.part seven
 fi
 
-# network WIDE|NARROW CLASSES: examples/cifar10-fast.yaml with as many classes, all widths halved for NARROW.
+# network WIDE|NARROW CLASSES: bench/transfer.yaml with as many classes, all widths halved for NARROW.
 network() {
-    sed -e "s/features: 10/features: $2/" "$here/examples/cifar10-fast.yaml" |
+    sed -e "s/features: 10/features: $2/" "$here/bench/transfer.yaml" |
         if [ "$1" = narrow ]; then
             sed -e 's/channels: 32,/channels: 16,/; t' -e 's/channels: 64,/channels: 32,/; t' -e 's/channels: 128,/channels: 64,/; t' \
                 -e 's/channels: 256,/channels: 128,/'
@@ -62,15 +62,13 @@ last_accuracy() { # of a run: the accuracy of its last evaluation
 }
 
 more_arguments="$*"
-# Without what pays in long trainings only.
-plain="--set optimizer.lr_factors=[] --set optimizer.weight_decay=5e-4 --set data.augment.alternate=false"
 train() { # RUN, arguments: a run that is whole already stays
     run=$1
     shift
     [ -e "$run.done" ] && return
     rm -rf "$run"
     # shellcheck disable=SC2086 # words
-    "$gpipe" train "$@" $plain $more_arguments --out "$run" >"$run.log" 2>&1 || { tail -n 5 "$run.log" >&2; exit 1; }
+    "$gpipe" train "$@" $more_arguments --out "$run" >"$run.log" 2>&1 || { tail -n 5 "$run.log" >&2; exit 1; }
     touch "$run.done"
 }
 

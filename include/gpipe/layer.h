@@ -24,7 +24,9 @@ typedef enum gp_init_kind {
     GP_INIT_CONSTANT,
     GP_INIT_NORMAL,
     GP_INIT_UNIFORM,
-    GP_INIT_TRUNCATED_NORMAL /* normal, drawn again beyond two deviations (TensorFlow's truncated_normal) */
+    GP_INIT_TRUNCATED_NORMAL, /* normal, drawn again beyond two deviations (TensorFlow's truncated_normal) */
+    GP_INIT_IDENTITY /* uniform, but output i of [outputs, inputs, ...] begins as input i, where there is one: 1 at the
+                        middle of the kernel, 0 elsewhere (arXiv 1706.00388) */
 } gp_init_kind;
 
 /* How a parameter starts: a constant, normal(0, value) or uniform(-value, value); drawn by Philox keyed by (seed, full

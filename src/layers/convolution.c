@@ -19,6 +19,8 @@ static gp_init weight_init(const gp_convolution_settings *s, int64_t inputs, int
         return (gp_init){GP_INIT_NORMAL, sqrt(2 / fan_out)};
     case GP_CONVOLUTION_TRUNCATED:
         return (gp_init){GP_INIT_TRUNCATED_NORMAL, sqrt(2.6 / (fan_out / (double)groups))};
+    case GP_CONVOLUTION_IDENTITY:
+        return (gp_init){GP_INIT_IDENTITY, 1 / sqrt(fan_in)};
     case GP_CONVOLUTION_NORMAL:
         break;
     }
@@ -39,7 +41,8 @@ static gp_value convolve(gp_builder *builder, gp_value x, const gp_convolution_s
             groups, inputs, s->channels);
     int64_t dims[] = {s->channels, inputs / groups, s->kernel[0], s->kernel[1]};
     gp_parameter_options weights = {.init = weight_init(s, inputs, groups)};
-    gp_parameter_options biases = {.init = s->init == GP_CONVOLUTION_UNIFORM ? weights.init : (gp_init){0}};
+    bool drawn = s->init == GP_CONVOLUTION_UNIFORM || s->init == GP_CONVOLUTION_IDENTITY;
+    gp_parameter_options biases = {.init = drawn ? (gp_init){GP_INIT_UNIFORM, weights.init.value} : (gp_init){0}};
     gp_value weight = gp_builder_parameter(builder, "weight", gp_shape_of(4, dims), &weights), bias = gp_none();
     if (s->bias) bias = gp_builder_parameter(builder, "bias", gp_shape_of(1, dims), &biases);
     if (!gp_value_valid(weight) || (s->bias && !gp_value_valid(bias))) return gp_none();
@@ -145,6 +148,11 @@ gp_status gp_create_conv2d(gp_arguments *arguments, gp_layer **layer) {
     GP_TRY(gp_argument_padding(arguments, "padding", &options->padding, options->before, options->after));
     GP_TRY(gp_argument_init(arguments, "init", &init));
     self.init = init.given ? GP_CONVOLUTION_NORMAL : GP_CONVOLUTION_UNIFORM;
+    if (gp_argument_boolean(arguments, "identity")) {
+        if (init.given || options->groups != 1)
+            return gp_error(GP_INVALID, "conv2d: identity goes with one group and without init");
+        self.init = GP_CONVOLUTION_IDENTITY;
+    }
     self.deviation = init.deviation;
     return gp_layer_create_copy(layer, &conv2d_class, &self, sizeof self);
 }

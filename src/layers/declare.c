@@ -104,7 +104,7 @@ static gp_status tie(gp_builder *builder, const char *name, gp_shape shape, cons
 }
 
 static gp_status check_init(const gp_init *init, const char *what, const char *name) {
-    if (init->kind >= GP_INIT_ZEROS && init->kind <= GP_INIT_TRUNCATED_NORMAL && isfinite(init->value)) return GP_OK;
+    if (init->kind >= GP_INIT_ZEROS && init->kind <= GP_INIT_IDENTITY && isfinite(init->value)) return GP_OK;
     return gp_error(GP_INVALID, "%s %s has an initial value of kind %d with number %g", what, name, (int)init->kind,
                     init->value);
 }

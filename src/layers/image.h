@@ -12,7 +12,8 @@ typedef enum gp_convolution_init {
     GP_CONVOLUTION_HE,        /* normal(0, sqrt(2 / fan out)), bias 0 (He et al., arXiv 1502.01852; torchvision) */
     GP_CONVOLUTION_TRUNCATED, /* truncated normal(0, sqrt(2.6 / fan out of a group)), bias 0: TensorFlow's variance
                                  scaling, which the published AmoebaNet uses */
-    GP_CONVOLUTION_NORMAL     /* normal(0, deviation), bias 0 */
+    GP_CONVOLUTION_NORMAL,    /* normal(0, deviation), bias 0 */
+    GP_CONVOLUTION_IDENTITY   /* as uniform, but outputs begin as the inputs of their numbers */
 } gp_convolution_init;
 
 typedef struct gp_convolution_settings {

@@ -84,6 +84,9 @@ static const gp_option_info conv2d_options[] = {
     INIT("init",
          "weights start as normal(0, init), biases as 0; without it as PyTorch's nn.Conv2d: uniform(-1/sqrt(k), "
          "1/sqrt(k)), k elements of a window"),
+    BOOLEAN("identity", "false",
+            "each output channel begins as the input channel of its number, where there is one: 1 at the middle of its "
+            "window, 0 elsewhere"),
 };
 static const gp_option_info pool_options[] = {
     INTEGERS("kernel", NULL, "size of the window, one number or height and width"),

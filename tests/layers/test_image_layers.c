@@ -70,6 +70,31 @@ static void test_names(void **state) {
     gp_model_destroy(model);
 }
 
+/* Outputs that have an input of their number begin as that input; the others, and biases, as without it. */
+static void test_identity(void **state) {
+    (void)state;
+    enum { OUTPUTS = 6, INPUTS = 4, WINDOW = 3 * 5, MIDDLE = 7 };
+    gp_model *model = model_of(type_of(GP_F32, 3, (int64_t[]){8, 6, INPUTS}));
+    use_squared_error(model);
+    add(model, "conv2d", OPTIONS(INTEGER("channels", OUTPUTS), TEXT("kernel", "3, 5"), BOOLEAN("identity", 1)));
+    assert_ok(gp_model_finish(model));
+    float weights[OUTPUTS * INPUTS * WINDOW], biases[OUTPUTS];
+    gp_parameter_info weight = gp_model_parameter(model, 0), bias = gp_model_parameter(model, 1);
+    gp_parameter_initialise(&weight, 1, weights);
+    gp_parameter_initialise(&bias, 1, biases);
+    float limit = (float)(1 / sqrt(INPUTS * WINDOW));
+    for (int i = 0; i < OUTPUTS * INPUTS * WINDOW; i++) {
+        int output = i / (INPUTS * WINDOW);
+        if (output < INPUTS)
+            assert_true(weights[i] == (i == (output * INPUTS + output) * WINDOW + MIDDLE ? 1.0f : 0.0f));
+        else
+            assert_true(weights[i] != 0 && fabsf(weights[i]) <= limit);
+    }
+    for (int i = 0; i < OUTPUTS; i++)
+        assert_true(biases[i] != 0 && fabsf(biases[i]) <= limit);
+    gp_model_destroy(model);
+}
+
 /* A 1x1 convolution of stride 2 of the image, and one of the image without its first row and column. */
 static void test_factorised_reduction(void **state) {
     (void)state;
@@ -154,6 +179,12 @@ static void test_errors(void **state) {
     assert_message(try_layer("conv2d", OPTIONS(INTEGER("channels", 1), INTEGER("kernel", 0))), GP_INVALID, "kernel");
     assert_message(try_layer("conv2d", OPTIONS(INTEGER("channels", 1), NUMBER("kernel", 3))), GP_INVALID,
                    "is a number, but an integer or several is accepted");
+    assert_message(try_layer("conv2d", OPTIONS(INTEGER("channels", 4), INTEGER("kernel", 3), NUMBER("init", 0.1),
+                                               BOOLEAN("identity", 1))),
+                   GP_INVALID, "identity goes with one group and without init");
+    assert_message(try_layer("conv2d", OPTIONS(INTEGER("channels", 4), INTEGER("kernel", 3), INTEGER("groups", 2),
+                                               BOOLEAN("identity", 1))),
+                   GP_INVALID, "identity goes with one group and without init");
     assert_message(try_layer("drop_path", OPTIONS(NUMBER("p", 1))), GP_INVALID, "less than 1");
     assert_message(try_on_image("conv2d", OPTIONS(INTEGER("channels", 4), INTEGER("kernel", 1), INTEGER("groups", 3))),
                    GP_INVALID, "layer 0 (conv2d): convolution: 3 groups do not divide 4 input and 4 output channels");
@@ -169,8 +200,8 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_names),  cmocka_unit_test(test_factorised_reduction),
-        cmocka_unit_test(test_projection), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_names),    cmocka_unit_test(test_factorised_reduction),
+        cmocka_unit_test(test_projection), cmocka_unit_test(test_identity), cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

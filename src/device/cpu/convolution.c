@@ -5,7 +5,8 @@
  * images, with weights packed once after every update (gp_form) and their gradient unpacked into the plain one; but
  * some depthwise ones are loops (kernel_depthwise.c), and some gradients of weights products (convolution_rows.c). bf16
  * images run through f32 on processors without AMX, whose bf16 instructions are slower than f32 ones: a chunk of
- * samples is widened into the workspace, convolved, and the result rounded, all of it within the caches. */
+ * samples is widened into the workspace, convolved, and the result rounded, all of it within the caches. 3x3 ones go by
+ * Winograd's algorithm where that pays, also in chunks: they are copied into oneDNN's blocks and back. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -26,7 +27,7 @@ typedef struct gp_cpu_convolution {
     gp_onednn_convolution *primitive; /* of one chunk */
     gp_form form;
     gp_type inputs[3], output;
-    bool widened, accumulate;
+    bool widened, winograd, accumulate;
     int64_t chunks;
     int64_t x_elements, y_elements, weight_elements; /* of a chunk; of the weights */
     size_t x_place, y_place, weight_place;           /* bytes into the workspace, behind oneDNN's part */
@@ -203,11 +204,12 @@ static gp_status create_depthwise(gp_cpu_device *device, const gp_kernel_desc *d
 /* ---- creation ---- */
 
 /* Whether Winograd's algorithm is the faster one: 3x3 without strides, on channels that fill vectors, where most pixels
- * of its tiles of 4x4 are pixels of y (`bench-images --only=3x3`). Only where x and y have one size: with uneven padding
- * oneDNN 2.6's gradient of the input is wrong. */
-static bool prefers_winograd(const operands *o, const gp_convolution_attributes *a) {
+ * of its tiles of 4x4 are pixels of y (`bench-images --only=3x3`). Only where x and y have one size: with uneven
+ * padding oneDNN 2.6's gradient of the input is wrong. */
+static bool prefers_winograd(const gp_cpu_device *device, const operands *o, const gp_convolution_attributes *a) {
     enum { TILE = 4, VECTOR = 16, FEW = 32 };
     const gp_window_attributes *w = &a->window;
+    if (!gp_onednn_has_winograd() || (o->x.dtype == GP_BF16 && device->bf16_packed)) return false;
     int64_t in = o->x.shape.dims[3], out = o->y.shape.dims[3], pixels = 1, tiled = 1;
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
@@ -216,16 +218,17 @@ static bool prefers_winograd(const operands *o, const gp_convolution_attributes 
         pixels *= side;
         tiled *= (side + TILE - 1) / TILE * TILE;
     }
-    return a->groups == 1 && in >= FEW && out >= FEW && in % VECTOR == 0 && out % VECTOR == 0 && 3 * pixels >= 2 * tiled;
+    return a->groups == 1 && in >= FEW && out >= FEW && in % VECTOR == 0 && out % VECTOR == 0 &&
+           3 * pixels >= 2 * tiled;
 }
 
 /* The number of chunks: the fewest of equal size that fit the cache, or are not small beside the weights. */
-static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o, bool winograd) {
+static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o) {
     int64_t samples = o->x.shape.dims[0];
-    if (!(c->widened || winograd) || samples < 1) return 1;
+    if (!(c->widened || c->winograd) || samples < 1) return 1;
     int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape));
-    int64_t few = 4 * c->weight_elements * (winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
-    int64_t limit = winograd ? WINOGRAD_BYTES : WIDENED_BYTES;
+    int64_t few = 4 * c->weight_elements * (c->winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
+    int64_t limit = c->winograd ? WINOGRAD_BYTES : WIDENED_BYTES;
     if (few > limit) limit = few;
     int64_t chunks = 1;
     while (chunks < samples && (samples % chunks || bytes / chunks > limit * c->threads)) {
@@ -252,7 +255,7 @@ static void plan_workspace(gp_cpu_convolution *c) {
     c->kernel.workspace = bytes;
 }
 
-static gp_status create_with(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o, bool winograd) {
+static gp_status create_primitive(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o) {
     const gp_convolution_attributes *attributes = desc->attributes;
     gp_convolution_desc primitive = {.direction = c->direction,
                                      .attributes = *attributes,
@@ -260,20 +263,13 @@ static gp_status create_with(gp_cpu_convolution *c, const gp_kernel_desc *desc, 
                                      .y = o->y.shape,
                                      .dtype = c->widened ? GP_F32 : o->x.dtype,
                                      .bias = c->inputs[2].shape.rank >= 0,
-                                     .winograd = winograd};
-    c->chunks = count_chunks(c, o, winograd);
+                                     .winograd = c->winograd};
+    c->chunks = count_chunks(c, o);
     primitive.x.dims[0] /= c->chunks;
     primitive.y.dims[0] /= c->chunks;
     c->x_elements = gp_shape_elements(primitive.x);
     c->y_elements = gp_shape_elements(primitive.y);
     return gp_onednn_convolution_create(&c->primitive, &primitive);
-}
-
-/* By Winograd's algorithm where oneDNN has it: 2.x does on processors with AVX-512. */
-static gp_status create_primitive(gp_cpu_convolution *c, const gp_kernel_desc *desc, const operands *o) {
-    bool winograd = (o->x.dtype == GP_F32 || c->widened) && prefers_winograd(o, desc->attributes);
-    gp_status status = winograd ? create_with(c, desc, o, true) : GP_INVALID;
-    return status == GP_INVALID ? create_with(c, desc, o, false) : status;
 }
 
 static void describe_form(gp_cpu_convolution *c) {
@@ -299,6 +295,7 @@ static gp_status set_up(gp_cpu_convolution *c, const gp_cpu_device *device, cons
     c->accumulate = desc->accumulate & 1u;
     c->widened = o->x.dtype == GP_BF16 && !device->bf16_packed;
     c->weight_elements = gp_shape_elements(o->weights.shape);
+    c->winograd = prefers_winograd(device, o, desc->attributes);
     gp_status status = create_primitive(c, desc, o);
     if (status == GP_INVALID && o->x.dtype == GP_BF16 && !c->widened) {
         gp_log(GP_LOG_WARNING, "a bf16 convolution runs through f32 (slower): %s", gp_error_message());
@@ -316,7 +313,7 @@ gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc 
     GP_TRY(check(&o, desc));
     if (is_product(&o, desc->attributes)) return create_product(device, desc, kernel);
     if (prefers_loops(device, &o, desc)) return create_depthwise(device, desc, kernel);
-    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT && !prefers_winograd(&o, desc->attributes) &&
+    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT && !prefers_winograd(device, &o, desc->attributes) &&
         gp_cpu_convolution_prefers_rows(device, o.x, o.y, o.weights, desc->attributes))
         return gp_cpu_convolution_rows_create(device, desc, kernel);
     gp_cpu_convolution *made = gp_allocate(sizeof *made);

@@ -69,8 +69,8 @@ static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made,
                                                     const gp_convolution_moves *m, const_dnnl_primitive_attr_t a,
                                                     bool next) {
     dnnl_status_t status = dnnl_convolution_forward_primitive_desc_create(
-        made, engine, dnnl_forward_training, m->algorithm, *x, *w, bias ? *bias : NULL, *y, m->strides,
-        m->dilations, m->before, m->after, a);
+        made, engine, dnnl_forward_training, m->algorithm, *x, *w, bias ? *bias : NULL, *y, m->strides, m->dilations,
+        m->before, m->after, a);
     return status == dnnl_success && next ? dnnl_primitive_desc_next_impl(*made) : status;
 }
 
@@ -78,17 +78,16 @@ static inline dnnl_status_t
 gp_convolution_describe_input_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
                                        const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
                                        dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
-    return dnnl_convolution_backward_data_primitive_desc_create(made, engine, m->algorithm, *x, *w, *y,
-                                                                m->strides, m->dilations, m->before, m->after, hint, a);
+    return dnnl_convolution_backward_data_primitive_desc_create(made, engine, m->algorithm, *x, *w, *y, m->strides,
+                                                                m->dilations, m->before, m->after, hint, a);
 }
 
 static inline dnnl_status_t
 gp_convolution_describe_weight_gradient(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const gp_memory_desc *x,
                                         const gp_memory_desc *w, const gp_memory_desc *y, const gp_convolution_moves *m,
                                         dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t a) {
-    return dnnl_convolution_backward_weights_primitive_desc_create(made, engine, m->algorithm, *x, *w, NULL,
-                                                                   *y, m->strides, m->dilations, m->before, m->after,
-                                                                   hint, a);
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        made, engine, m->algorithm, *x, *w, NULL, *y, m->strides, m->dilations, m->before, m->after, hint, a);
 }
 
 static inline dnnl_status_t gp_post_ops_add(dnnl_post_ops_t post_ops) {
@@ -143,9 +142,8 @@ static inline dnnl_status_t gp_convolution_describe(dnnl_primitive_desc_t *made,
                                                     bool next) {
     dnnl_convolution_desc_t operation;
     dnnl_primitive_desc_iterator_t iterator;
-    dnnl_status_t status =
-        dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_training, m->algorithm, x, w,
-                                                   bias, y, m->strides, m->dilations, m->before, m->after);
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
+        &operation, dnnl_forward_training, m->algorithm, x, w, bias, y, m->strides, m->dilations, m->before, m->after);
     if (status != dnnl_success) return status;
     status = dnnl_primitive_desc_iterator_create(&iterator, &operation, a, engine, NULL);
     if (status != dnnl_success) return status;

@@ -21,10 +21,10 @@ struct gp_onednn_convolution {
     gp_convolution_direction direction;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    gp_memory_desc x, y;            /* channels-last */
+    gp_memory_desc x, y;             /* channels-last */
     gp_memory_desc given_x, given_y; /* as described to oneDNN: the same, or in the layout of its choice */
-    gp_memory_desc bias, any;       /* any: weights in the layout of its choice */
-    gp_memory_desc plain;           /* weights as they are in files and gradients */
+    gp_memory_desc bias, any;        /* any: weights in the layout of its choice */
+    gp_memory_desc plain;            /* weights as they are in files and gradients */
     image_copy x_copy, y_copy;
     gp_convolution_moves moves;
     dnnl_primitive_desc_t forward; /* the hint of a gradient; NULL in the forward direction */
@@ -104,7 +104,8 @@ static dnnl_status_t create_forward(gp_onednn_convolution *c, const gp_convoluti
     bool doubtful = d->y.dims[2] < NARROW || d->x.dims[3] < FEW;
     if (status != dnnl_success || !doubtful || !has_implementation(*made, "brgconv:")) return status;
     dnnl_primitive_desc_t other = NULL;
-    status = gp_convolution_describe(&other, c->engine, &c->given_x, &c->any, bias, &c->given_y, &c->moves, attributes, true);
+    status = gp_convolution_describe(&other, c->engine, &c->given_x, &c->any, bias, &c->given_y, &c->moves, attributes,
+                                     true);
     if (status == dnnl_success && has_implementation(other, "jit:")) {
         dnnl_primitive_desc_destroy(*made);
         *made = other;
@@ -136,16 +137,14 @@ static gp_status create_primitive(gp_onednn_convolution *c, const gp_convolution
 /* The layout that the primitive has of an argument but for the bias. */
 static gp_memory_desc_view layout_of(const gp_onednn_convolution *c, argument which) {
     static const dnnl_query_t queries[][ARGUMENTS] = {
-        [GP_CONVOLUTION_FORWARD] = {[X] = dnnl_query_src_md, [WEIGHTS] = dnnl_query_weights_md, [Y] = dnnl_query_dst_md},
-        [GP_CONVOLUTION_INPUT_GRADIENT] = {[X] = dnnl_query_diff_src_md,
-                                           [WEIGHTS] = dnnl_query_weights_md,
-                                           [Y] = dnnl_query_diff_dst_md},
-        [GP_CONVOLUTION_WEIGHT_GRADIENT] = {[X] = dnnl_query_src_md,
-                                            [WEIGHTS] = dnnl_query_diff_weights_md,
-                                            [Y] = dnnl_query_diff_dst_md}};
-    return dnnl_primitive_desc_query_md(c->desc, which == SCRATCHPAD ? dnnl_query_scratchpad_md
-                                                                     : queries[c->direction][which],
-                                        0);
+        [GP_CONVOLUTION_FORWARD] =
+            {[X] = dnnl_query_src_md, [WEIGHTS] = dnnl_query_weights_md, [Y] = dnnl_query_dst_md},
+        [GP_CONVOLUTION_INPUT_GRADIENT] =
+            {[X] = dnnl_query_diff_src_md, [WEIGHTS] = dnnl_query_weights_md, [Y] = dnnl_query_diff_dst_md},
+        [GP_CONVOLUTION_WEIGHT_GRADIENT] = {
+            [X] = dnnl_query_src_md, [WEIGHTS] = dnnl_query_diff_weights_md, [Y] = dnnl_query_diff_dst_md}};
+    return dnnl_primitive_desc_query_md(
+        c->desc, which == SCRATCHPAD ? dnnl_query_scratchpad_md : queries[c->direction][which], 0);
 }
 
 static gp_status create_memory(gp_onednn_convolution *c, bool bias) {
@@ -181,7 +180,8 @@ static gp_status create_copy(gp_onednn_convolution *c, image_copy *copy, gp_memo
 static gp_status create_reorders(gp_onednn_convolution *c, const gp_convolution_desc *d) {
     gp_memory_desc_view plain = gp_memory_desc_see(&c->plain), packed = layout_of(c, WEIGHTS);
     bool gradient = d->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
-    if (!gp_memory_desc_is_blocked(packed)) return gp_error(GP_INVALID, "convolution: oneDNN hides the weights' layout");
+    if (!gp_memory_desc_is_blocked(packed))
+        return gp_error(GP_INVALID, "convolution: oneDNN hides the weights' layout");
     GP_TRY(gp_onednn_reorder_create(&c->reorder, c->engine, gradient ? packed : plain, gradient ? plain : packed,
                                     gradient));
     if (!d->winograd) return GP_OK;
@@ -267,10 +267,8 @@ gp_status gp_onednn_convolution_run(const gp_onednn_convolution *c, const void *
     bool forward = c->direction == GP_CONVOLUTION_FORWARD, weights = c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
     const void *plain_x = weights ? inputs[1] : forward ? inputs[0] : output, *plain_y = forward ? output : inputs[0];
     void *x = place_of(&c->x_copy, plain_x, workspace), *y = place_of(&c->y_copy, plain_y, workspace);
-    if (c->x_copy.needed && plain_x != output)
-        GP_TRY(gp_onednn_reorder_run(&c->x_copy.reorder, c->stream, plain_x, x));
-    if (c->y_copy.needed && plain_y != output)
-        GP_TRY(gp_onednn_reorder_run(&c->y_copy.reorder, c->stream, plain_y, y));
+    if (c->x_copy.needed && plain_x != output) GP_TRY(gp_onednn_reorder_run(&c->x_copy.reorder, c->stream, plain_x, x));
+    if (c->y_copy.needed && plain_y != output) GP_TRY(gp_onednn_reorder_run(&c->y_copy.reorder, c->stream, plain_y, y));
     GP_TRY(execute(c, x, weights ? output : inputs[1], forward ? inputs[2] : NULL, y, workspace));
     const image_copy *made = forward ? &c->y_copy : &c->x_copy;
     if (weights || !made->needed) return GP_OK;

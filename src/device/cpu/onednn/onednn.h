@@ -11,6 +11,8 @@
 const char *gp_onednn_version(void);
 /* Whether oneDNN multiplies bf16 on AMX here. Thread-safe. */
 bool gp_onednn_has_amx(void);
+/* Whether oneDNN has Winograd's algorithm here: 2.x with AVX-512. Thread-safe. */
+bool gp_onednn_has_winograd(void);
 
 /* C[m, n] = op(A)[m, k] op(B)[k, n] + beta C, all row-major. lda, ldb, ldc: elements from one row in memory to the
  * next. */

@@ -20,9 +20,17 @@ const char *gp_onednn_version(void) {
     return version_text;
 }
 
-bool gp_onednn_has_amx(void) {
-    unsigned wanted = dnnl_cpu_isa_avx512_core_amx; /* levels hold the bits of those below them */
+/* Levels hold the bits of those below them. */
+static bool has_level(unsigned wanted) {
     return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+}
+
+bool gp_onednn_has_amx(void) {
+    return has_level(dnnl_cpu_isa_avx512_core_amx);
+}
+
+bool gp_onednn_has_winograd(void) {
+    return DNNL_VERSION_MAJOR < 3 && has_level(dnnl_cpu_isa_avx512_core);
 }
 
 static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
