@@ -85,6 +85,12 @@ int bench_count(int count, char **arguments, const char *name, int fallback) {
     return bench_count_to(count, arguments, name, fallback, 1000000000);
 }
 
+int bench_found(const char *only, int measured) {
+    if (!only || measured > 0) return 0;
+    fprintf(stderr, "--only is '%s', but nothing that is measured has that in its name\n", only);
+    return 2;
+}
+
 int bench_choice(int count, char **arguments, const char *name, const char *first, const char *second) {
     const char *text = bench_text(count, arguments, name);
     if (!text) return -1;

@@ -18,6 +18,9 @@ int bench_count(int count, char **arguments, const char *name, int fallback);
 int bench_count_to(int count, char **arguments, const char *name, int fallback, int most);
 /* The value of "--name=value" as it stands, or NULL. */
 const char *bench_text(int count, char **arguments, const char *name);
+/* The status of a benchmark that measured `measured` things of those whose name contains "--only=TEXT": 2, after saying
+ * so, when there were none. */
+int bench_found(const char *only, int measured);
 /* Which of two values "--name=value" has, 0 or 1; -1: it is not given. Any other ends the benchmark with status 2. */
 int bench_choice(int count, char **arguments, const char *name, const char *first, const char *second);
 /* Whether "--name" was given. */

@@ -24,6 +24,7 @@ typedef struct bench {
     measure measure;
     json_t *rows;
     gp_dtype dtype;
+    int reported;
 } bench;
 
 static bool wanted(const bench *b, const char *name) {
@@ -32,6 +33,7 @@ static bool wanted(const bench *b, const char *name) {
 
 static void report(bench *b, const char *name, const char *unit, double seconds, double amount, double best) {
     double rate = amount / seconds;
+    b->reported++;
     if (b->set.json) {
         json_array_append_new(b->rows, json_pack("{s:s, s:s, s:f, s:s, s:f, s:f, s:f}", "kernel", name, "dtype",
                                                  gp_dtype_name(b->dtype), "seconds", seconds, "unit", unit, "rate",
@@ -244,5 +246,5 @@ int main(int count, char **arguments) {
     }
     json_decref(b.rows);
     measure_close(&b.measure);
-    return 0;
+    return bench_found(b.set.only, b.reported);
 }

@@ -54,11 +54,12 @@ static void report(measurement *bench, const char *name, const char *dtype, doub
     if (bench->json) {
         printf("%s{\"loop\": \"%s\", \"dtype\": \"%s\", \"seconds\": %.6g, \"bytes_per_second\": %.6g, "
                "\"share_of_copy\": %.3f}",
-               bench->printed++ ? ", " : "", name, dtype, seconds, rate, rate / bench->copy);
+               bench->printed ? ", " : "", name, dtype, seconds, rate, rate / bench->copy);
     } else {
         printf("%-30s %-5s %9.3f ms %8.2f GB/s %6.0f %%\n", name, dtype, 1e3 * seconds, 1e-9 * rate,
                100 * rate / bench->copy);
     }
+    bench->printed++;
 }
 
 /* ---- kernels ---- */
@@ -368,5 +369,5 @@ int main(int count, char **arguments) {
     measure_arrays(&bench, elements);
     if (bench.json) printf("]}\n");
     gp_device_destroy(bench.device);
-    return 0;
+    return bench_found(bench.only, bench.printed);
 }

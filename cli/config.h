@@ -64,7 +64,7 @@ typedef struct cli_settings {
         const char *examples, *text_field, *pair_field, *label_field;
         int format, corrupt;
         cli_numbers mean, deviation;
-        int64_t resize, window, most_pixels, threads;
+        int64_t resize, window, most_pixels, threads, shift;
         bool mirror;
         struct {
             int crop;

@@ -10,7 +10,7 @@
 static const char *const image_keys[] = {
     "data.images",  "data.format", "data.labels",  "data.validation_labels", "data.mean",
     "data.std",     "data.resize", "data.window",  "data.corrupt",           "data.most_pixels",
-    "data.threads", "data.mirror", "data.augment",
+    "data.threads", "data.mirror", "data.shift", "data.augment",
 };
 
 bool cli_key_is_of_images(const cli_key *key) {
@@ -109,6 +109,7 @@ static gp_status open_images(const cli_config *config, gp_type sample, const gp_
         .batch = s->train.batch,
         .threads = (int)s->data.threads,
         .mirror = s->data.mirror,
+        .shift = s->data.shift,
     };
     gp_status status = fill_mean_and_deviation(config, &options);
     if (status != GP_OK) return status;

@@ -26,7 +26,8 @@ typedef enum gp_init_kind {
     GP_INIT_UNIFORM,
     GP_INIT_TRUNCATED_NORMAL, /* normal, drawn again beyond two deviations (TensorFlow's truncated_normal) */
     GP_INIT_IDENTITY /* uniform, but output i of [outputs, inputs, ...] begins as input i, where there is one: 1 at the
-                        middle of the kernel, 0 elsewhere (arXiv 1706.00388) */
+                        middle of the kernel, 0 elsewhere (arXiv 1706.00388); GP_INVALID for fewer than two dimensions
+                      */
 } gp_init_kind;
 
 /* How a parameter starts: a constant, normal(0, value) or uniform(-value, value); drawn by Philox keyed by (seed, full

@@ -45,7 +45,8 @@ struct gp_dataset {
     const gp_classes *classes;     /* NULL: none */
     int threads;                   /* of a loader that is not told how many; 0: by `slow` */
     int32_t vocabulary;            /* of text: ids are below; else 0 */
-    bool mirrored;                 /* evaluations look at the mirror images (gp_images_mirror) too */
+    bool mirrored;                 /* evaluations judge the mirror images of images too (gp_images_view) */
+    int64_t shift;                 /* and images moved by so many pixels; 0: they do not */
 };
 
 /* gp_batch_create with memory for a part only; all types are set. */
@@ -54,7 +55,10 @@ gp_status gp_batch_create_part(gp_batch *batch, const gp_dataset *dataset, int64
 /* The public functions gp_dataset_sample and gp_dataset_window in one. */
 gp_status gp_dataset_read(const gp_dataset *dataset, const gp_request *request, gp_batch *batch);
 
-/* Turns left and right round in images f32[samples, height, width, channels]; without memory nothing happens. */
-void gp_images_mirror(gp_tensor *images);
+/* As how many views evaluations judge a sample; view 0 is the sample itself. */
+int gp_dataset_views(const gp_dataset *dataset);
+/* Another view of images f32[samples, height, width, channels], into memory as large as theirs; without memory nothing
+ * happens but for the type. */
+void gp_images_view(const gp_dataset *dataset, int view, const gp_tensor *images, gp_tensor *made);
 
 #endif

@@ -103,8 +103,9 @@ static gp_status tie(gp_builder *builder, const char *name, gp_shape shape, cons
     return GP_OK;
 }
 
-static gp_status check_init(const gp_init *init, const char *what, const char *name) {
-    if (init->kind >= GP_INIT_ZEROS && init->kind <= GP_INIT_IDENTITY && isfinite(init->value)) return GP_OK;
+static gp_status check_init(const gp_init *init, gp_shape shape, const char *what, const char *name) {
+    bool fits = init->kind != GP_INIT_IDENTITY || shape.rank >= 2;
+    if (fits && init->kind >= GP_INIT_ZEROS && init->kind <= GP_INIT_IDENTITY && isfinite(init->value)) return GP_OK;
     return gp_error(GP_INVALID, "%s %s has an initial value of kind %d with number %g", what, name, (int)init->kind,
                     init->value);
 }
@@ -112,7 +113,7 @@ static gp_status check_init(const gp_init *init, const char *what, const char *n
 static gp_status own(gp_builder *builder, const char *name, gp_shape shape, const gp_parameter_options *options,
                      size_t *parameter) {
     gp_model *model = ((gp_walk *)builder->context)->model;
-    GP_TRY(check_init(&options->init, "parameter", name));
+    GP_TRY(check_init(&options->init, shape, "parameter", name));
     GP_TRY(gp_model_reserve((void **)&model->parameters, model->parameter_count, &model->parameter_capacity,
                             sizeof *model->parameters));
     char *copy = gp_copy_text(name);
@@ -181,7 +182,7 @@ static gp_status state_first(gp_builder *builder, const char *name, gp_shape sha
                              size_t *state) {
     gp_model *model = ((gp_walk *)builder->context)->model;
     GP_TRY(check_new(builder, model, "state", name));
-    GP_TRY(check_init(init, "state", name));
+    GP_TRY(check_init(init, shape, "state", name));
     GP_TRY(
         gp_model_reserve((void **)&model->states, model->state_count, &model->state_capacity, sizeof *model->states));
     char *copy = gp_copy_text(name);

@@ -41,7 +41,7 @@ static void initialise(const char *name, gp_shape shape, const gp_init *init, ui
     }
     for (int64_t i = 0; i < count; i++)
         values[i] *= value;
-    if (init->kind == GP_INIT_IDENTITY && shape.rank >= 2) set_identity(shape, values);
+    if (init->kind == GP_INIT_IDENTITY) set_identity(shape, values);
 }
 
 void gp_parameter_initialise(const gp_parameter_info *parameter, uint64_t seed, float *values) {

@@ -1,4 +1,5 @@
 /* Evaluation through the same stages as training, without dropout. */
+#include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "data/dataset.h"
@@ -44,53 +45,70 @@ static gp_status check_stop(gp_trainer *trainer) {
     return stop ? gp_error(GP_INTERRUPTED, "the evaluation was interrupted") : GP_OK;
 }
 
-/* The mirror images of a batch as another view; `loss` becomes the mean of both. */
-static gp_status evaluate_mirrored(gp_trainer *trainer, gp_batch *batch, double *loss) {
-    double mirrored, weight;
-    gp_images_mirror(&batch->inputs);
-    GP_TRY(gp_engine_evaluate_view(trainer->engine, batch, &mirrored, &weight));
-    *loss = (*loss + mirrored) / 2;
-    return GP_OK;
-}
+/* What one evaluation of a split works with. */
+typedef struct evaluation {
+    gp_trainer *trainer;
+    const gp_dataset *dataset;
+    gp_tensor view; /* of the images of a batch; no memory where there is one view, or no images */
+    gp_evaluation sum;
+} evaluation;
 
-static gp_status evaluate_batch(gp_trainer *trainer, gp_batch *batch, bool mirrored, gp_evaluation *sum) {
+static gp_status evaluate_batch(evaluation *e, const gp_batch *batch) {
+    gp_trainer *trainer = e->trainer;
+    int views = gp_dataset_views(e->dataset);
     double loss = 0;
     GP_TRY(check_stop(trainer));
-    GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &loss, &sum->weight));
-    if (mirrored) GP_TRY(evaluate_mirrored(trainer, batch, &loss));
-    sum->loss += loss;
-    if (sum->classes > 0) count_predictions(trainer, batch->inputs.type.shape.dims[0], sum);
+    GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &loss, &e->sum.weight));
+    for (int i = 1; i < views; i++) {
+        double more, weight;
+        gp_batch other = {.inputs = e->view, .targets = batch->targets, .weights = batch->weights};
+        gp_images_view(e->dataset, i, &batch->inputs, &other.inputs);
+        GP_TRY(gp_engine_evaluate_view(trainer->engine, &other, &more, &weight));
+        loss += more;
+    }
+    e->sum.loss += loss / views;
+    if (e->sum.classes > 0) count_predictions(trainer, batch->inputs.type.shape.dims[0], &e->sum);
     return GP_OK;
 }
 
-static gp_status evaluate_batches(gp_trainer *trainer, gp_loader *loader, bool mirrored, gp_evaluation *sum) {
+static gp_status evaluate_batches(evaluation *e, gp_loader *loader) {
     for (;;) {
         gp_batch *batch;
-        GP_TRY(gp_engine_fail(trainer->engine, gp_loader_next(loader, &batch)));
+        GP_TRY(gp_engine_fail(e->trainer->engine, gp_loader_next(loader, &batch)));
         if (!batch) return GP_OK;
-        GP_TRY(evaluate_batch(trainer, batch, mirrored, sum));
+        GP_TRY(evaluate_batch(e, batch));
     }
 }
 
+/* Opens what the evaluation needs; the loader may be there after an error too. */
+static gp_status start(evaluation *e, const gp_loader_options *options, gp_loader **loader) {
+    gp_type sample = gp_dataset_input_type(e->dataset);
+    size_t bytes = (size_t)options->samples * gp_type_bytes(sample);
+    bool needed = gp_dataset_views(e->dataset) > 1 && !options->no_inputs;
+    if (needed && !(e->view.data = gp_allocate(bytes))) return GP_OUT_OF_MEMORY;
+    return gp_loader_create(loader, e->dataset, options);
+}
+
 gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
-                                    gp_evaluation *evaluation) {
+                                    gp_evaluation *found) {
     int64_t windows = gp_dataset_windows(dataset, split), batch = trainer->layout.engine.batch;
     gp_loader_options options = {.size = sizeof options, .split = split, .evaluation = true};
-    gp_evaluation sum;
-    gp_loader *loader;
-    GP_TRY(gp_options_read(&sum, sizeof sum, evaluation, "gp_evaluation"));
-    sum = (gp_evaluation){.size = sum.size, .confusion = sum.confusion};
-    sum.classes = gp_model_classes(trainer->model);
+    evaluation e = {.trainer = trainer, .dataset = dataset};
+    gp_loader *loader = NULL;
+    GP_TRY(gp_options_read(&e.sum, sizeof e.sum, found, "gp_evaluation"));
+    e.sum = (gp_evaluation){.size = e.sum.size, .confusion = e.sum.confusion};
+    e.sum.classes = gp_model_classes(trainer->model);
     if (windows < 1) return gp_error(GP_INVALID, "the split has no window to evaluate on");
     options.count = most > 0 && most < windows ? most : windows;
     options.samples = batch < options.count ? batch : options.count;
     int64_t first_read, read;
     gp_engine_inputs_read(trainer->engine, options.samples, &first_read, &read);
     options.no_inputs = read == 0;
-    GP_TRY(gp_engine_fail(trainer->engine, gp_loader_create(&loader, dataset, &options)));
-    gp_status status = evaluate_batches(trainer, loader, dataset->mirrored, &sum);
+    gp_status status = gp_engine_fail(trainer->engine, start(&e, &options, &loader));
+    if (status == GP_OK) status = evaluate_batches(&e, loader);
     gp_loader_destroy(loader);
-    sum.loss = sum.weight > 0 ? sum.loss / sum.weight : 0;
-    if (status == GP_OK && evaluation) gp_options_write(evaluation, &sum, sizeof sum);
+    gp_free(e.view.data);
+    e.sum.loss = e.sum.weight > 0 ? e.sum.loss / e.sum.weight : 0;
+    if (status == GP_OK && found) gp_options_write(found, &e.sum, sizeof e.sum);
     return status;
 }

@@ -197,6 +197,7 @@ static gp_status digest_data(const gp_dataset *dataset, uint64_t *digest) {
     gp_status status = sum ? gp_batch_create(&batch, dataset, 1) : GP_OUT_OF_MEMORY;
     if (sum) gp_checksum_begin(sum);
     if (sum) gp_checksum_add(sum, &dataset->mirrored, sizeof dataset->mirrored); /* evaluations look at more */
+    if (sum) gp_checksum_add(sum, &dataset->shift, sizeof dataset->shift);
     if (status == GP_OK) status = add_split(sum, dataset, GP_SPLIT_TRAIN, &batch);
     if (status == GP_OK) status = add_split(sum, dataset, GP_SPLIT_VALIDATION, &batch);
     *digest = sum ? gp_checksum_end(sum) : 0;

@@ -75,6 +75,7 @@ refused() { # program, argument...
     refused "$BENCH_SCRIPTS/transfer.sh" . --set pipeline.replicas=1
     refused env TRANSFER_STEPS=abc "$BENCH_SCRIPTS/transfer.sh" .
     refused "$BENCHMARKS/bench-loops" --threads=1000000
+    refused "$BENCHMARKS/bench-loops" --rows=8 --repeats=1 --only=nothing
     refused "$BENCH_SCRIPTS/transfer.sh" . "$GPIPE" --set pipeline.replicas=1
     [[ $output == *"no ./train.tar"* ]]
 }

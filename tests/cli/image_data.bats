@@ -202,6 +202,8 @@ weights=checkpoints/latest/model.safetensors
         gpipe plan "$EXAMPLES/$example.yaml" --set data.images=ten --set data.validation=ten --set pipeline.balance=parameters
         ended 0
     done
+    gpipe plan "$BENCH_SCRIPTS/transfer.yaml" --set data.images=ten --set data.validation=ten --set pipeline.balance=parameters
+    ended 0
     short="-q --set train.steps=1 --set train.batch=4 --set train.eval_every=0 --set pipeline.balance=parameters"
     for example in cifar10-resnet cifar10-fast; do
         gpipe train "$EXAMPLES/$example.yaml" $short --set data.images=ten --set data.validation=ten --out $example

@@ -70,6 +70,10 @@ static gp_status check_options(const gp_image_options *options) {
     if (options->window < 0) return gp_error(GP_INVALID, "a window of %" PRId64 " images cannot be", options->window);
     if (options->most_pixels < 0)
         return gp_error(GP_INVALID, "a limit of %" PRId64 " pixels cannot be", options->most_pixels);
+    if (options->shift < 0 ||
+        (options->shift > 0 && (options->shift >= options->height || options->shift >= options->width)))
+        return gp_error(GP_INVALID, "images of %" PRId64 "x%" PRId64 " cannot be moved by %" PRId64 " pixels",
+                        options->height, options->width, options->shift);
     if (options->sampling != GP_SAMPLING_RANDOM && options->sampling != GP_SAMPLING_SEQUENTIAL)
         return gp_error(GP_INVALID, "there is no sampling of kind %d", (int)options->sampling);
     if ((int)options->format < 0 || options->format > GP_IMAGES_IDX)
@@ -232,6 +236,7 @@ static gp_status build(gp_image_dataset *images, const gp_image_options *options
     images->dataset.weighted = mixes;
     images->dataset.threads = options->threads;
     images->dataset.mirrored = options->mirror;
+    images->dataset.shift = options->shift;
     GP_TRY(copy_classes(images, options->classes));
     GP_TRY(open_train(images, options));
     images->dataset.classes = images->classes;

@@ -14,10 +14,11 @@
 #include "device/cpu/convolution_rows.h"
 #include "device/cpu/products.h"
 
-/* Bytes of images that are widened, or copied into blocks, at a time: what stays in the caches. And how many times the
- * bytes of the weights they must have, or the weights, which every chunk reads (and Winograd's algorithm transforms, to
- * four times their size), would cost too much. */
-enum { WIDENED_BYTES = 2 << 20, WINOGRAD_BYTES = 4 << 20, WIDENED_WEIGHTS = 1, WINOGRAD_WEIGHTS = 4 };
+/* A chunk's bytes of images, x and y: what the caches hold of them. */
+enum { WIDENED_BYTES = 2 << 20, WINOGRAD_BYTES = 4 << 20 };
+/* And how many times the bytes of the weights a chunk has at least: all of it reads them, and Winograd's algorithm
+ * first transforms them, to four times their size. */
+enum { WIDENED_WEIGHTS = 1, WINOGRAD_WEIGHTS = 4 };
 
 typedef struct gp_cpu_convolution {
     gp_kernel kernel; /* first, so that a gp_kernel is a gp_cpu_convolution */
@@ -203,11 +204,19 @@ static gp_status create_depthwise(gp_cpu_device *device, const gp_kernel_desc *d
 
 /* ---- creation ---- */
 
+/* The gradient of weights is summed in its transformed form, 36 numbers for 9, once and in each thread. Where that is
+ * much, memory is worth more than time: images are small there, and there are few such layers. */
+static bool sums_fit(const gp_cpu_device *device, int64_t in, int64_t out) {
+    enum { TRANSFORMED = 36, MOST_BYTES = 64 << 20 };
+    return 4 * TRANSFORMED * in * out * (device->device.threads + 1) <= MOST_BYTES;
+}
+
 /* Whether Winograd's algorithm is the faster one: 3x3 without strides, on channels that fill vectors, where most pixels
  * of its tiles of 4x4 are pixels of y (`bench-images --only=3x3`). Only where x and y have one size: with uneven
  * padding oneDNN 2.6's gradient of the input is wrong. */
-static bool prefers_winograd(const gp_cpu_device *device, const operands *o, const gp_convolution_attributes *a) {
+static bool prefers_winograd(const gp_cpu_device *device, const operands *o, const gp_kernel_desc *desc) {
     enum { TILE = 4, VECTOR = 16, FEW = 32 };
+    const gp_convolution_attributes *a = desc->attributes;
     const gp_window_attributes *w = &a->window;
     if (!gp_onednn_has_winograd() || (o->x.dtype == GP_BF16 && device->bf16_packed)) return false;
     int64_t in = o->x.shape.dims[3], out = o->y.shape.dims[3], pixels = 1, tiled = 1;
@@ -218,23 +227,24 @@ static bool prefers_winograd(const gp_cpu_device *device, const operands *o, con
         pixels *= side;
         tiled *= (side + TILE - 1) / TILE * TILE;
     }
-    return a->groups == 1 && in >= FEW && out >= FEW && in % VECTOR == 0 && out % VECTOR == 0 &&
-           3 * pixels >= 2 * tiled;
+    bool fills = a->groups == 1 && in >= FEW && out >= FEW && in % VECTOR == 0 && out % VECTOR == 0;
+    if (!fills || 3 * pixels < 2 * tiled || gp_shape_elements(o->x.shape) < 1) return false;
+    return desc->id != GP_OP_CONVOLUTION_WEIGHT_GRADIENT || sums_fit(device, in, out);
 }
 
-/* The number of chunks: the fewest of equal size that fit the cache, or are not small beside the weights. */
+/* The number of chunks: the most of equal size that have half of what the caches hold, and are not small beside the
+ * weights. */
 static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o) {
     int64_t samples = o->x.shape.dims[0];
     if (!(c->widened || c->winograd) || samples < 1) return 1;
-    int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape));
-    int64_t few = 4 * c->weight_elements * (c->winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
-    int64_t limit = c->winograd ? WINOGRAD_BYTES : WIDENED_BYTES;
-    if (few > limit) limit = few;
-    int64_t chunks = 1;
-    while (chunks < samples && (samples % chunks || bytes / chunks > limit * c->threads)) {
-        chunks++;
-    }
-    return chunks;
+    int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape)) / samples;
+    int64_t weights = 4 * c->weight_elements * (c->winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
+    int64_t least = (c->winograd ? WINOGRAD_BYTES : WIDENED_BYTES) / 2;
+    if (weights > least) least = weights;
+    int64_t size = 1;
+    while (size < samples && (samples % size || size * bytes < least * c->threads))
+        size++;
+    return samples / size;
 }
 
 static size_t take(size_t *workspace, size_t bytes) {
@@ -282,7 +292,7 @@ static void describe_form(gp_cpu_convolution *c) {
 }
 
 static gp_status set_up(gp_cpu_convolution *c, const gp_cpu_device *device, const gp_kernel_desc *desc,
-                        const operands *o) {
+                        const operands *o, bool winograd) {
     c->kernel.run = run;
     c->kernel.destroy = destroy;
     c->loops = device->loops;
@@ -295,8 +305,12 @@ static gp_status set_up(gp_cpu_convolution *c, const gp_cpu_device *device, cons
     c->accumulate = desc->accumulate & 1u;
     c->widened = o->x.dtype == GP_BF16 && !device->bf16_packed;
     c->weight_elements = gp_shape_elements(o->weights.shape);
-    c->winograd = prefers_winograd(device, o, desc->attributes);
+    c->winograd = winograd;
     gp_status status = create_primitive(c, desc, o);
+    if (status == GP_INVALID && winograd) {
+        c->winograd = false;
+        status = create_primitive(c, desc, o);
+    }
     if (status == GP_INVALID && o->x.dtype == GP_BF16 && !c->widened) {
         gp_log(GP_LOG_WARNING, "a bf16 convolution runs through f32 (slower): %s", gp_error_message());
         c->widened = true;
@@ -313,12 +327,13 @@ gp_status gp_cpu_convolution_create(gp_cpu_device *device, const gp_kernel_desc 
     GP_TRY(check(&o, desc));
     if (is_product(&o, desc->attributes)) return create_product(device, desc, kernel);
     if (prefers_loops(device, &o, desc)) return create_depthwise(device, desc, kernel);
-    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT && !prefers_winograd(device, &o, desc->attributes) &&
+    bool winograd = prefers_winograd(device, &o, desc);
+    if (desc->id == GP_OP_CONVOLUTION_WEIGHT_GRADIENT && !winograd &&
         gp_cpu_convolution_prefers_rows(device, o.x, o.y, o.weights, desc->attributes))
         return gp_cpu_convolution_rows_create(device, desc, kernel);
     gp_cpu_convolution *made = gp_allocate(sizeof *made);
     if (!made) return GP_OUT_OF_MEMORY;
-    gp_status status = set_up(made, device, desc, &o);
+    gp_status status = set_up(made, device, desc, &o, winograd);
     if (status != GP_OK) {
         destroy(&made->kernel);
         return status;

@@ -27,13 +27,15 @@ static const convolution CONVOLUTIONS[] = {
     {2, {9, 6}, 16, 16, 1, {7, 1}, {1, 1}, {1, 1}, {3, 0}, {3, 0}},
     {1, {8, 6}, 8, 8, 1, {1, 7}, {1, 2}, {1, 1}, {0, 2}, {0, 3}},
     {4, {4, 4}, 64, 64, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    /* where Winograd's algorithm is used: whole tiles and parts of them, uneven padding, more than is done at a time */
+    /* where Winograd's algorithm is used, and where padding or parts of tiles forbid it; more than is done at a time:
+     * chunks of samples, many weights */
     {2, {8, 12}, 32, 48, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {3, {7, 8}, 48, 32, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, {15, 16}, 32, 32, 1, {3, 3}, {1, 1}, {1, 1}, {0, 1}, {1, 0}},
     {2, {10, 18}, 32, 64, 1, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {1, {6, 6}, 64, 32, 1, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
-    {14, {31, 29}, 64, 32, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {66, {16, 15}, 32, 32, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, {9, 9}, 32, 32, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, {4, 4}, 256, 272, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     /* channels enough for gradients of weights to be products of gathered rows: more of these than one chunk has,
      * windows that reach over every edge, dilation; single pixels with many weights */

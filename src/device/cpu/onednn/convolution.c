@@ -12,8 +12,8 @@ typedef enum argument { X, WEIGHTS, BIAS, Y, SCRATCHPAD, ARGUMENTS } argument;
 
 /* A channels-last image that the primitive has in another layout. */
 typedef struct image_copy {
-    bool needed;
-    size_t place; /* bytes into the workspace */
+    bool needed, made; /* made: the primitive writes it */
+    size_t place;      /* bytes into the workspace */
     gp_onednn_reorder reorder;
 } image_copy;
 
@@ -168,11 +168,11 @@ static size_t take(gp_onednn_convolution *c, size_t bytes) {
     return place;
 }
 
-/* `made`: the primitive writes this image. */
 static gp_status create_copy(gp_onednn_convolution *c, image_copy *copy, gp_memory_desc_view plain, argument which,
                              bool made) {
     gp_memory_desc_view blocked = layout_of(c, which);
     copy->needed = true;
+    copy->made = made;
     copy->place = take(c, dnnl_memory_desc_get_size(blocked));
     return gp_onednn_reorder_create(&copy->reorder, c->engine, made ? blocked : plain, made ? plain : blocked, false);
 }
@@ -255,24 +255,29 @@ static gp_status execute(const gp_onednn_convolution *c, const void *x, const vo
     return gp_onednn_execute(c->primitive, c->stream, arguments, ARGUMENTS, "convolution");
 }
 
-/* Where the primitive has an image: where it lies, or its place in the workspace. */
-static void *place_of(const image_copy *copy, const void *plain, char *workspace) {
-    void *same;
-    memcpy(&same, &plain, sizeof same); /* oneDNN takes what it only reads without const */
-    return copy->needed ? workspace + copy->place : same;
+/* Copies an image that the primitive reads; `*data` becomes where it has the image. */
+static gp_status copy_in(const gp_onednn_convolution *c, const image_copy *copy, const void **data, char *workspace) {
+    const void *plain = *data;
+    if (!copy->needed) return GP_OK;
+    *data = workspace + copy->place;
+    return copy->made ? GP_OK : gp_onednn_reorder_run(&copy->reorder, c->stream, plain, workspace + copy->place);
+}
+
+static gp_status copy_out(const gp_onednn_convolution *c, const image_copy *copy, void *plain, char *workspace) {
+    if (!copy->needed || !copy->made) return GP_OK;
+    return gp_onednn_reorder_run(&copy->reorder, c->stream, workspace + copy->place, plain);
 }
 
 gp_status gp_onednn_convolution_run(const gp_onednn_convolution *c, const void *const *inputs, void *output,
                                     void *workspace) {
     bool forward = c->direction == GP_CONVOLUTION_FORWARD, weights = c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
-    const void *plain_x = weights ? inputs[1] : forward ? inputs[0] : output, *plain_y = forward ? output : inputs[0];
-    void *x = place_of(&c->x_copy, plain_x, workspace), *y = place_of(&c->y_copy, plain_y, workspace);
-    if (c->x_copy.needed && plain_x != output) GP_TRY(gp_onednn_reorder_run(&c->x_copy.reorder, c->stream, plain_x, x));
-    if (c->y_copy.needed && plain_y != output) GP_TRY(gp_onednn_reorder_run(&c->y_copy.reorder, c->stream, plain_y, y));
-    GP_TRY(execute(c, x, weights ? output : inputs[1], forward ? inputs[2] : NULL, y, workspace));
-    const image_copy *made = forward ? &c->y_copy : &c->x_copy;
-    if (weights || !made->needed) return GP_OK;
-    return gp_onednn_reorder_run(&made->reorder, c->stream, forward ? y : x, output);
+    const void *x = weights ? inputs[1] : forward ? inputs[0] : output, *y = forward ? output : inputs[0];
+    const void *bias = c->memory[BIAS] ? inputs[2] : NULL;
+    GP_TRY(copy_in(c, &c->x_copy, &x, workspace));
+    GP_TRY(copy_in(c, &c->y_copy, &y, workspace));
+    GP_TRY(execute(c, x, weights ? output : inputs[1], bias, y, workspace));
+    GP_TRY(copy_out(c, &c->x_copy, output, workspace));
+    return copy_out(c, &c->y_copy, output, workspace);
 }
 
 size_t gp_onednn_convolution_packed_bytes(const gp_onednn_convolution *c) {

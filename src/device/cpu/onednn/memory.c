@@ -51,7 +51,7 @@ gp_status gp_onednn_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stre
 
 gp_status gp_onednn_reorder_create(gp_onednn_reorder *r, dnnl_engine_t engine, gp_memory_desc_view from,
                                    gp_memory_desc_view to, bool accumulate) {
-    const char *what = "packing of weights";
+    const char *what = "copy into another layout";
     dnnl_primitive_attr_t attributes = NULL;
     GP_TRY(gp_onednn_attributes_create(&attributes, accumulate));
     dnnl_status_t status = dnnl_reorder_primitive_desc_create(&r->desc, from, engine, to, engine, attributes);
@@ -74,7 +74,7 @@ void gp_onednn_reorder_destroy(gp_onednn_reorder *r) {
 
 gp_status gp_onednn_reorder_run(const gp_onednn_reorder *r, dnnl_stream_t stream, const void *from, void *to) {
     gp_onednn_argument arguments[] = {{DNNL_ARG_FROM, r->from, from}, {DNNL_ARG_TO, r->to, to}};
-    return gp_onednn_execute(r->primitive, stream, arguments, 2, "packing of weights");
+    return gp_onednn_execute(r->primitive, stream, arguments, 2, "copy into another layout");
 }
 
 /* ---- keys ---- */
