@@ -207,7 +207,7 @@ static gp_status create_depthwise(gp_cpu_device *device, const gp_kernel_desc *d
 /* The gradient of weights is summed in its transformed form, 36 numbers for 9, once and in each thread. Where that is
  * much, memory is worth more than time: images are small there, and there are few such layers. */
 static bool sums_fit(const gp_cpu_device *device, int64_t in, int64_t out) {
-    enum { TRANSFORMED = 36, MOST_BYTES = 64 << 20 };
+    enum { TRANSFORMED = 36, MOST_BYTES = 80 << 20 };
     return 4 * TRANSFORMED * in * out * (device->device.threads + 1) <= MOST_BYTES;
 }
 
