@@ -8,9 +8,9 @@
 
 /* Keys that mean something for images only. */
 static const char *const image_keys[] = {
-    "data.images",  "data.format", "data.labels",  "data.validation_labels", "data.mean",
-    "data.std",     "data.resize", "data.window",  "data.corrupt",           "data.most_pixels",
-    "data.threads", "data.mirror", "data.shift", "data.augment",
+    "data.images",  "data.format", "data.labels", "data.validation_labels", "data.mean",
+    "data.std",     "data.resize", "data.window", "data.corrupt",           "data.most_pixels",
+    "data.threads", "data.mirror", "data.shift",  "data.augment",
 };
 
 bool cli_key_is_of_images(const cli_key *key) {

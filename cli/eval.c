@@ -110,8 +110,8 @@ const cli_command cli_eval = {
                    "classes) among the first five. "
                    "The configuration, the vocabulary and the weights are the run directory's; the keys of "
                    "pipeline and device "
-                   "may be set to others and change nothing but the speed; data.mirror and data.shift decide "
-                   "as what views of images are judged.",
+                   "may be set to others and change nothing but the speed; data.mirror and data.shift "
+                   "decide which views of an image are judged.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

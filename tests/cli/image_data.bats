@@ -35,6 +35,11 @@ weights=checkpoints/latest/model.safetensors
     gpipe eval out --json
     ended 0
     says '"images": 6'
+    plain=$output
+    gpipe eval out --json --set data.shift=1
+    ended 0
+    says '"images": 6'
+    [ "$output" != "$plain" ] || fail "moved images are not judged"
     gpipe eval out --split train --confusion
     ended 0
     says "0 c0"
@@ -183,6 +188,8 @@ weights=checkpoints/latest/model.safetensors
     refused 2 "accepted: one of centre, pad, resized" train run.yaml --set data.augment.crop=middle
     refused 2 "data.mean has 2 numbers" train run.yaml --set 'data.mean=[0.5, 0.5]'
     refused 2 "data.validation is \"1\"; accepted: a path, or a number" train run.yaml --set data.validation=1
+    refused 2 "shift is 8: 0 to 7 (less than the sample's shorter side) is accepted" train run.yaml --set data.shift=8
+    refused 2 "data.shift is -1" train run.yaml --set data.shift=-1
     gpipe train run.yaml --set data.mean=0.5 --set data.std=0.25
     ended 0
     sed '/^ *mean:/d; /^ *std:/d' run.yaml >bare.yaml

@@ -93,7 +93,7 @@ static void differences_are_refused_and_named(void **state) {
 /* ---- data ---- */
 
 /* In CIFAR-10's form: a label and three planes of 32 x 32 bytes. */
-static gp_dataset *open_images(temporary *t, bool mirror) {
+static gp_dataset *open_images(temporary *t, bool mirror, int64_t shift) {
     enum { IMAGES = 8, RECORD = 1 + 3 * 32 * 32 };
     static uint8_t records[IMAGES * RECORD];
     for (int i = 0; i < IMAGES; i++)
@@ -103,7 +103,9 @@ static gp_dataset *open_images(temporary *t, bool mirror) {
                                 .width = 32,
                                 .channels = 3,
                                 .batch = 4,
-                                .mirror = mirror};
+                                .validation_share = 0.5,
+                                .mirror = mirror,
+                                .shift = shift};
     gp_dataset *dataset;
     assert_int_equal(gp_dataset_create_images(&dataset, &options), GP_OK);
     return dataset;
@@ -137,9 +139,15 @@ static gp_status train_on(const gp_dataset *dataset, const gp_model *model) {
 /* Ranks that judge the same images in another number of passes would wait for each other. */
 static void evaluations_that_differ_are_refused(void **state) {
     gp_model *model = make_classifier();
-    gp_dataset *dataset = open_images(*state, gp_cluster_rank(cluster) == 1);
-    assert_int_equal(train_on(dataset, model), GP_INVALID);
-    assert_message_has(gp_error_message(), "the data of rank 1 (host ");
+    bool other = gp_cluster_rank(cluster) == 1;
+    for (int shift = 0; shift < 2; shift++) {
+        gp_dataset *dataset = open_images(*state, other && !shift, other && shift);
+        assert_int_equal(train_on(dataset, model), GP_INVALID);
+        assert_message_has(gp_error_message(), "the data of rank 1 (host ");
+        gp_dataset_destroy(dataset);
+    }
+    gp_dataset *dataset = open_images(*state, true, 1);
+    assert_int_equal(train_on(dataset, model), GP_OK);
     gp_dataset_destroy(dataset);
     gp_model_destroy(model);
 }

@@ -70,10 +70,6 @@ static gp_status check_options(const gp_image_options *options) {
     if (options->window < 0) return gp_error(GP_INVALID, "a window of %" PRId64 " images cannot be", options->window);
     if (options->most_pixels < 0)
         return gp_error(GP_INVALID, "a limit of %" PRId64 " pixels cannot be", options->most_pixels);
-    if (options->shift < 0 ||
-        (options->shift > 0 && (options->shift >= options->height || options->shift >= options->width)))
-        return gp_error(GP_INVALID, "images of %" PRId64 "x%" PRId64 " cannot be moved by %" PRId64 " pixels",
-                        options->height, options->width, options->shift);
     if (options->sampling != GP_SAMPLING_RANDOM && options->sampling != GP_SAMPLING_SEQUENTIAL)
         return gp_error(GP_INVALID, "there is no sampling of kind %d", (int)options->sampling);
     if ((int)options->format < 0 || options->format > GP_IMAGES_IDX)

@@ -57,8 +57,11 @@ static gp_status check_augmentation(gp_augmentation *how, int64_t shorter) {
     return check_range("mixup", how->mixup, 0, 100);
 }
 
-static gp_status check_resize(gp_recipe *recipe, const gp_image_options *options) {
+static gp_status check_evaluation(gp_recipe *recipe, const gp_image_options *options) {
     int shorter = recipe->height < recipe->width ? recipe->height : recipe->width;
+    if (options->shift < 0 || options->shift >= shorter)
+        return gp_error(GP_INVALID, "shift is %" PRId64 ": 0 to %d (less than the sample's shorter side) is accepted",
+                        options->shift, shorter - 1);
     if (options->resize != 0 && (options->resize < shorter || options->resize > MOST_SIDE))
         return gp_error(GP_INVALID, "resize is %" PRId64 ": %d (the sample's shorter side) to %d is accepted",
                         options->resize, shorter, MOST_SIDE);
@@ -111,7 +114,7 @@ gp_status gp_recipe_create(gp_recipe *recipe, const gp_image_options *options) {
     recipe->augmentation = options->augmentation;
     GP_TRY(
         check_augmentation(&recipe->augmentation, options->width < options->height ? options->width : options->height));
-    GP_TRY(check_resize(recipe, options));
+    GP_TRY(check_evaluation(recipe, options));
     gp_status status = fill_rows(recipe, options);
     if (status != GP_OK) gp_recipe_free(recipe);
     return status;

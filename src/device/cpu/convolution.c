@@ -233,18 +233,22 @@ static bool prefers_winograd(const gp_cpu_device *device, const operands *o, con
 }
 
 /* The number of chunks: the most of equal size that have half of what the caches hold, and are not small beside the
- * weights. */
+ * weights; but smaller ones where these would be far larger than that. */
 static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o) {
+    enum { FAR = 4 };
     int64_t samples = o->x.shape.dims[0];
     if (!(c->widened || c->winograd) || samples < 1) return 1;
     int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape)) / samples;
     int64_t weights = 4 * c->weight_elements * (c->winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
     int64_t least = (c->winograd ? WINOGRAD_BYTES : WIDENED_BYTES) / 2;
     if (weights > least) least = weights;
-    int64_t size = 1;
-    while (size < samples && (samples % size || size * bytes < least * c->threads))
+    int64_t size = 1, smaller = 1;
+    least *= c->threads;
+    while (size < samples && (samples % size || size * bytes < least)) {
+        if (samples % size == 0) smaller = size;
         size++;
-    return samples / size;
+    }
+    return samples / (size * bytes > FAR * least ? smaller : size);
 }
 
 static size_t take(size_t *workspace, size_t bytes) {
