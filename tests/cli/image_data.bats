@@ -189,7 +189,7 @@ weights=checkpoints/latest/model.safetensors
     refused 2 "data.mean has 2 numbers" train run.yaml --set 'data.mean=[0.5, 0.5]'
     refused 2 "data.validation is \"1\"; accepted: a path, or a number" train run.yaml --set data.validation=1
     refused 2 "shift is 8: 0 to 7 (less than the sample's shorter side) is accepted" train run.yaml --set data.shift=8
-    refused 2 "data.shift is -1" train run.yaml --set data.shift=-1
+    refused 2 'data.shift is "-1"' train run.yaml --set data.shift=-1
     gpipe train run.yaml --set data.mean=0.5 --set data.std=0.25
     ended 0
     sed '/^ *mean:/d; /^ *std:/d' run.yaml >bare.yaml
