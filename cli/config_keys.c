@@ -157,9 +157,10 @@ static const cli_key keys[] = {
             "the model takes, 8/7 of that with crop: resized"),
     BOOLEAN("data.mirror", data.mirror, ANY, "false",
             "evaluations judge every image together with its mirror image, by the mean of the outputs for both"),
-    INTEGER("data.shift", data.shift, ANY, 0, 16384, "0",
-            "evaluations judge every image also moved by so many pixels, once up and left, once down and right, by the "
-            "mean of the outputs"),
+    INTEGER(
+        "data.shift", data.shift, ANY, 0, 16384, "0",
+        "evaluations judge every image (with mirror also its mirror image) also moved by so many pixels, once up and "
+        "left, once down and right, by the mean of the outputs; less than the shorter side of the model's images"),
     CHOICE("data.augment.crop", data.augment.crop, ANY, "centre|pad|resized", "centre",
            "part of a training image that is taken: the middle; the middle shifted by up to pad pixels; or one of "
            "random size and shape"),

@@ -84,9 +84,10 @@ static const gp_option_info conv2d_options[] = {
     INIT("init",
          "weights start as normal(0, init), biases as 0; without it as PyTorch's nn.Conv2d: uniform(-1/sqrt(k), "
          "1/sqrt(k)), k elements of a window"),
-    BOOLEAN("identity", "false",
-            "each output channel begins as the input channel of its number, where there is one: 1 at the middle of its "
-            "window, 0 elsewhere"),
+    BOOLEAN(
+        "identity", "false",
+        "an output channel begins as a copy of the input channel of its number: 1 at the middle of the window, else 0; "
+        "outputs beyond the inputs, and biases, begin as without it; not with init or groups"),
 };
 static const gp_option_info pool_options[] = {
     INTEGERS("kernel", NULL, "size of the window, one number or height and width"),

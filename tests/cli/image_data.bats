@@ -202,6 +202,31 @@ weights=checkpoints/latest/model.safetensors
     refused 2 "data.validation is a path, which only data.images and data.examples take" train text.yaml
 }
 
+# Its convolutions go in chunks of samples; fewer samples than planned need no more memory.
+@test "the last batch of an evaluation has room in what was planned" {
+    "$MAKE_IMAGES" odd 5 25 16
+    cat >odd.yaml <<'YAML'
+model:
+  layers:
+    - conv2d: {channels: 32, kernel: 3, padding: same}
+    - conv2d: {channels: 32, kernel: 3, padding: same}
+    - global_average_pool:
+    - linear: {features: 5}
+  input: {shape: [16, 16, 3], dtype: f32}
+data: {images: odd, validation: odd}
+pipeline: {partitions: 1, micro_batches: 1, balance: parameters, recompute: never}
+train: {steps: 1, out: odd-run}
+YAML
+    for batch in 128 64; do # 125 images in one, in two
+        for dtype in f32 bf16; do
+            gpipe train odd.yaml --force --set train.batch=$batch --set device.precision=$dtype
+            ended 0
+            sizes=$(grep -A 1 "planned *measured" <<<"$output" | awk 'NR == 2 { print $4 $5 == $6 $7 ? "equal" : "more" }')
+            [ "$sizes" = equal ] || fail "batch $batch, $dtype: $output"
+        done
+    done
+}
+
 # Planned as written; then a step each, smaller and faster.
 @test "the examples run" {
     "$MAKE_IMAGES" ten 10 2 32

@@ -29,7 +29,7 @@ typedef struct gp_cpu_convolution {
     gp_form form;
     gp_type inputs[3], output;
     bool widened, winograd, accumulate;
-    int64_t chunks;
+    int64_t samples, chunk;                          /* samples in all, and of a chunk */
     int64_t x_elements, y_elements, weight_elements; /* of a chunk; of the weights */
     size_t x_place, y_place, weight_place;           /* bytes into the workspace, behind oneDNN's part */
 } gp_cpu_convolution;
@@ -57,9 +57,14 @@ static void convert(const gp_cpu_convolution *c, const void *from, gp_dtype from
     gp_cpu_for(c->threads, count, GRAIN, &call, convert_part);
 }
 
-/* Image i of a run, where it lies or widened into its place. */
-static const void *image(const gp_cpu_convolution *c, const void *data, int64_t chunk, int64_t elements, void *place) {
-    const void *from = gp_cpu_from(c->inputs[0].dtype, data, chunk * elements);
+/* Where a chunk begins that comes after `done` samples: the last one may hold some of them a second time. */
+static int64_t begin_of(const gp_cpu_convolution *c, int64_t done) {
+    return done + c->chunk > c->samples ? c->samples - c->chunk : done;
+}
+
+/* The images of a chunk, where they lie or widened into their place. */
+static const void *image(const gp_cpu_convolution *c, const void *data, int64_t begin, int64_t elements, void *place) {
+    const void *from = gp_cpu_from(c->inputs[0].dtype, data, begin * (elements / c->chunk));
     if (!c->widened) return from;
     convert(c, from, GP_BF16, place, GP_F32, elements);
     return place;
@@ -76,10 +81,11 @@ static gp_status run_images(const gp_cpu_convolution *c, const void *const *inpu
         GP_TRY(gp_onednn_convolution_pack(c->primitive, inputs[1], workspace + c->weight_place));
         given[1] = workspace + c->weight_place;
     }
-    for (int64_t i = 0; i < c->chunks; i++) {
-        void *to = gp_cpu_to(c->output.dtype, output, i * made);
-        given[0] = image(c, inputs[0], i, read, read_place);
-        GP_TRY(gp_onednn_convolution_run(c->primitive, given, c->widened ? made_place : to, workspace));
+    for (int64_t done = 0; done < c->samples; done += c->chunk) {
+        int64_t begin = begin_of(c, done);
+        void *to = gp_cpu_to(c->output.dtype, output, begin * (made / c->chunk));
+        given[0] = image(c, inputs[0], begin, read, read_place);
+        GP_TRY(gp_onednn_convolution_run(c->primitive, given, c->widened ? made_place : to, 0, workspace));
         if (c->widened) convert(c, made_place, GP_F32, to, GP_BF16, made);
     }
     return GP_OK;
@@ -88,10 +94,14 @@ static gp_status run_images(const gp_cpu_convolution *c, const void *const *inpu
 static gp_status run_weight_gradient(const gp_cpu_convolution *c, const void *const *inputs, float *output,
                                      char *workspace) {
     if (!c->accumulate) memset(output, 0, (size_t)c->weight_elements * sizeof *output);
-    for (int64_t i = 0; i < c->chunks; i++) {
-        const void *given[] = {image(c, inputs[0], i, c->y_elements, workspace + c->y_place),
-                               image(c, inputs[1], i, c->x_elements, workspace + c->x_place)};
-        GP_TRY(gp_onednn_convolution_run(c->primitive, given, workspace + c->weight_place, workspace));
+    for (int64_t done = 0; done < c->samples; done += c->chunk) {
+        int64_t begin = begin_of(c, done);
+        const void *given[] = {image(c, inputs[0], begin, c->y_elements, workspace + c->y_place),
+                               image(c, inputs[1], begin, c->x_elements, workspace + c->x_place)};
+        if (c->widened) /* what was counted already is zero */
+            memset(workspace + c->y_place, 0, (size_t)((done - begin) * (c->y_elements / c->chunk)) * sizeof(float));
+        GP_TRY(gp_onednn_convolution_run(c->primitive, given, workspace + c->weight_place,
+                                         c->widened ? 0 : done - begin, workspace));
         GP_TRY(gp_onednn_convolution_add_unpacked(c->primitive, workspace + c->weight_place, output));
     }
     return GP_OK;
@@ -232,23 +242,18 @@ static bool prefers_winograd(const gp_cpu_device *device, const operands *o, con
     return desc->id != GP_OP_CONVOLUTION_WEIGHT_GRADIENT || sums_fit(device, in, out);
 }
 
-/* The number of chunks: the most of equal size that have half of what the caches hold, and are not small beside the
- * weights; but smaller ones where these would be far larger than that. */
-static int64_t count_chunks(const gp_cpu_convolution *c, const operands *o) {
-    enum { FAR = 4 };
-    int64_t samples = o->x.shape.dims[0];
-    if (!(c->widened || c->winograd) || samples < 1) return 1;
+/* Samples of a chunk: the first power of two that has half of what the caches hold, and is not small beside the
+ * weights. Fewer samples than planned, as an evaluation ends with, never have larger chunks. */
+static int64_t chunk_size(const gp_cpu_convolution *c, const operands *o) {
+    int64_t samples = o->x.shape.dims[0], size = 1;
+    if (!(c->widened || c->winograd) || samples < 1) return samples;
     int64_t bytes = 4 * (gp_shape_elements(o->x.shape) + gp_shape_elements(o->y.shape)) / samples;
     int64_t weights = 4 * c->weight_elements * (c->winograd ? WINOGRAD_WEIGHTS : WIDENED_WEIGHTS);
     int64_t least = (c->winograd ? WINOGRAD_BYTES : WIDENED_BYTES) / 2;
     if (weights > least) least = weights;
-    int64_t size = 1, smaller = 1;
-    least *= c->threads;
-    while (size < samples && (samples % size || size * bytes < least)) {
-        if (samples % size == 0) smaller = size;
-        size++;
-    }
-    return samples / (size * bytes > FAR * least ? smaller : size);
+    while (size < samples && size * bytes < least * c->threads)
+        size *= 2;
+    return size < samples ? size : samples;
 }
 
 static size_t take(size_t *workspace, size_t bytes) {
@@ -278,9 +283,9 @@ static gp_status create_primitive(gp_cpu_convolution *c, const gp_kernel_desc *d
                                      .dtype = c->widened ? GP_F32 : o->x.dtype,
                                      .bias = c->inputs[2].shape.rank >= 0,
                                      .winograd = c->winograd};
-    c->chunks = count_chunks(c, o);
-    primitive.x.dims[0] /= c->chunks;
-    primitive.y.dims[0] /= c->chunks;
+    c->samples = o->x.shape.dims[0];
+    c->chunk = chunk_size(c, o);
+    primitive.x.dims[0] = primitive.y.dims[0] = c->chunk;
     c->x_elements = gp_shape_elements(primitive.x);
     c->y_elements = gp_shape_elements(primitive.y);
     return gp_onednn_convolution_create(&c->primitive, &primitive);

@@ -28,7 +28,7 @@ static const convolution CONVOLUTIONS[] = {
     {1, {8, 6}, 8, 8, 1, {1, 7}, {1, 2}, {1, 1}, {0, 2}, {0, 3}},
     {4, {4, 4}, 64, 64, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     /* where Winograd's algorithm is used, and where padding or parts of tiles forbid it; more than is done at a time:
-     * chunks of samples, many weights */
+     * chunks of samples, the last of which overlaps the one before it, many weights */
     {2, {8, 12}, 32, 48, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {3, {7, 8}, 48, 32, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, {15, 16}, 32, 32, 1, {3, 3}, {1, 1}, {1, 1}, {0, 1}, {1, 0}},

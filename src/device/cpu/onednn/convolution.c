@@ -14,6 +14,7 @@ typedef enum argument { X, WEIGHTS, BIAS, Y, SCRATCHPAD, ARGUMENTS } argument;
 typedef struct image_copy {
     bool needed, made; /* made: the primitive writes it */
     size_t place;      /* bytes into the workspace */
+    size_t sample_bytes;
     gp_onednn_reorder reorder;
 } image_copy;
 
@@ -169,11 +170,12 @@ static size_t take(gp_onednn_convolution *c, size_t bytes) {
 }
 
 static gp_status create_copy(gp_onednn_convolution *c, image_copy *copy, gp_memory_desc_view plain, argument which,
-                             bool made) {
+                             bool made, int64_t samples) {
     gp_memory_desc_view blocked = layout_of(c, which);
     copy->needed = true;
     copy->made = made;
     copy->place = take(c, dnnl_memory_desc_get_size(blocked));
+    copy->sample_bytes = dnnl_memory_desc_get_size(blocked) / (size_t)(samples > 0 ? samples : 1);
     return gp_onednn_reorder_create(&copy->reorder, c->engine, made ? blocked : plain, made ? plain : blocked, false);
 }
 
@@ -185,8 +187,10 @@ static gp_status create_reorders(gp_onednn_convolution *c, const gp_convolution_
     GP_TRY(gp_onednn_reorder_create(&c->reorder, c->engine, gradient ? packed : plain, gradient ? plain : packed,
                                     gradient));
     if (!d->winograd) return GP_OK;
-    GP_TRY(create_copy(c, &c->x_copy, gp_memory_desc_see(&c->x), X, d->direction == GP_CONVOLUTION_INPUT_GRADIENT));
-    return create_copy(c, &c->y_copy, gp_memory_desc_see(&c->y), Y, d->direction == GP_CONVOLUTION_FORWARD);
+    GP_TRY(create_copy(c, &c->x_copy, gp_memory_desc_see(&c->x), X, d->direction == GP_CONVOLUTION_INPUT_GRADIENT,
+                       d->x.dims[0]));
+    return create_copy(c, &c->y_copy, gp_memory_desc_see(&c->y), Y, d->direction == GP_CONVOLUTION_FORWARD,
+                       d->x.dims[0]);
 }
 
 static gp_status set_up(gp_onednn_convolution *c, const gp_convolution_desc *d) {
@@ -269,12 +273,13 @@ static gp_status copy_out(const gp_onednn_convolution *c, const image_copy *copy
 }
 
 gp_status gp_onednn_convolution_run(const gp_onednn_convolution *c, const void *const *inputs, void *output,
-                                    void *workspace) {
+                                    int64_t counted, void *workspace) {
     bool forward = c->direction == GP_CONVOLUTION_FORWARD, weights = c->direction == GP_CONVOLUTION_WEIGHT_GRADIENT;
     const void *x = weights ? inputs[1] : forward ? inputs[0] : output, *y = forward ? output : inputs[0];
     const void *bias = c->memory[BIAS] ? inputs[2] : NULL;
     GP_TRY(copy_in(c, &c->x_copy, &x, workspace));
     GP_TRY(copy_in(c, &c->y_copy, &y, workspace));
+    if (counted > 0) memset((char *)workspace + c->y_copy.place, 0, (size_t)counted * c->y_copy.sample_bytes);
     GP_TRY(execute(c, x, weights ? output : inputs[1], bias, y, workspace));
     GP_TRY(copy_out(c, &c->x_copy, output, workspace));
     return copy_out(c, &c->y_copy, output, workspace);

@@ -77,9 +77,10 @@ gp_status gp_onednn_convolution_create(gp_onednn_convolution **convolution, cons
 void gp_onednn_convolution_destroy(gp_onednn_convolution *convolution); /* accepts NULL */
 /* Bytes that running scribbles on. */
 size_t gp_onednn_convolution_workspace(const gp_onednn_convolution *convolution);
-/* Inputs and output are those of the direction, weights packed; inputs[2] is read when there is a bias. */
+/* Inputs and output are those of the direction, weights packed; inputs[2] is read when there is a bias. `counted`: of a
+ * Winograd gradient of weights, so many of the first samples are left out of the sum; else 0. */
 gp_status gp_onednn_convolution_run(const gp_onednn_convolution *convolution, const void *const *inputs, void *output,
-                                    void *workspace);
+                                    int64_t counted, void *workspace);
 /* Bytes of packed weights, and a text that is equal for equal layouts. */
 size_t gp_onednn_convolution_packed_bytes(const gp_onednn_convolution *convolution);
 void gp_onednn_convolution_packed_key(const gp_onednn_convolution *convolution, char *key, size_t size);
