@@ -155,4 +155,11 @@ gp_status gp_device_create_reference(gp_device **device, const gp_device_options
 /* By options->type. */
 gp_status gp_device_create(gp_device **device, const gp_device_options *options);
 
+/* Room in a workspace, on cache lines of its own: where it begins. */
+static inline size_t gp_workspace_take(size_t *workspace, size_t bytes) {
+    size_t place = *workspace;
+    *workspace += (bytes + 63) / 64 * 64;
+    return place;
+}
+
 #endif

@@ -82,8 +82,7 @@ static gp_status evaluate_batches(evaluation *e, gp_loader *loader) {
 
 /* Opens what the evaluation needs; the loader may be there after an error too. */
 static gp_status start(evaluation *e, const gp_loader_options *options, gp_loader **loader) {
-    gp_type sample = gp_dataset_input_type(e->dataset);
-    size_t bytes = (size_t)options->samples * gp_type_bytes(sample);
+    size_t bytes = (size_t)options->samples * gp_type_bytes(gp_dataset_input_type(e->dataset));
     bool needed = gp_dataset_views(e->dataset) > 1 && !options->no_inputs;
     if (needed && !(e->view.data = gp_allocate(bytes))) return GP_OUT_OF_MEMORY;
     return gp_loader_create(loader, e->dataset, options);

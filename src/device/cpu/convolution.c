@@ -256,21 +256,15 @@ static int64_t chunk_size(const gp_cpu_convolution *c, const operands *o) {
     return size < samples ? size : samples;
 }
 
-static size_t take(size_t *workspace, size_t bytes) {
-    size_t place = *workspace;
-    *workspace += (bytes + 63) / 64 * 64;
-    return place;
-}
-
 static void plan_workspace(gp_cpu_convolution *c) {
     size_t bytes = 0, weights = gp_onednn_convolution_packed_bytes(c->primitive);
-    take(&bytes, gp_onednn_convolution_workspace(c->primitive));
+    gp_workspace_take(&bytes, gp_onednn_convolution_workspace(c->primitive));
     if (c->widened) {
-        c->x_place = take(&bytes, (size_t)c->x_elements * sizeof(float));
-        c->y_place = take(&bytes, (size_t)c->y_elements * sizeof(float));
+        c->x_place = gp_workspace_take(&bytes, (size_t)c->x_elements * sizeof(float));
+        c->y_place = gp_workspace_take(&bytes, (size_t)c->y_elements * sizeof(float));
     }
     c->kernel.packed_workspace = bytes;
-    c->weight_place = take(&bytes, weights); /* the last: not needed where packed ones are given */
+    c->weight_place = gp_workspace_take(&bytes, weights); /* the last: not needed where packed ones are given */
     c->kernel.workspace = bytes;
 }
 

@@ -61,8 +61,7 @@ static gp_type seen_type(gp_type type, gp_dtype *dtype, size_t *offset, size_t *
     *offset = SIZE_MAX;
     if (!gp_cpu_is_present(type) || !gp_dtype_is_float(type.dtype) || type.dtype == GP_F32) return type;
     type.dtype = GP_F32;
-    *offset = *workspace;
-    *workspace += (gp_type_bytes(type) + 63) / 64 * 64;
+    *offset = gp_workspace_take(workspace, gp_type_bytes(type));
     return type;
 }
 

@@ -157,16 +157,8 @@ static gp_status create_memory(gp_onednn_convolution *c, bool bias) {
                    "operand of a convolution");
     }
     c->packed_bytes = dnnl_memory_desc_get_size(views[WEIGHTS]);
-    c->workspace = dnnl_memory_desc_get_size(views[SCRATCHPAD]);
+    gp_workspace_take(&c->workspace, dnnl_memory_desc_get_size(views[SCRATCHPAD])); /* at its beginning */
     return GP_OK;
-}
-
-/* Room behind what is in the workspace already, on a cache line of its own. */
-static size_t take(gp_onednn_convolution *c, size_t bytes) {
-    enum { LINE = 64 };
-    size_t place = (c->workspace + LINE - 1) / LINE * LINE;
-    c->workspace = place + bytes;
-    return place;
 }
 
 static gp_status create_copy(gp_onednn_convolution *c, image_copy *copy, gp_memory_desc_view plain, argument which,
@@ -174,7 +166,7 @@ static gp_status create_copy(gp_onednn_convolution *c, image_copy *copy, gp_memo
     gp_memory_desc_view blocked = layout_of(c, which);
     copy->needed = true;
     copy->made = made;
-    copy->place = take(c, dnnl_memory_desc_get_size(blocked));
+    copy->place = gp_workspace_take(&c->workspace, dnnl_memory_desc_get_size(blocked));
     copy->sample_bytes = dnnl_memory_desc_get_size(blocked) / (size_t)(samples > 0 ? samples : 1);
     return gp_onednn_reorder_create(&copy->reorder, c->engine, made ? blocked : plain, made ? plain : blocked, false);
 }
