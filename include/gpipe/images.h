@@ -114,8 +114,9 @@ typedef struct gp_image_options {
     int threads;          /* of loaders that are not told how many; 0: as many as there are cores */
     bool mirror;          /* evaluations judge every image together with its mirror image: gp_trainer_evaluate_split
                              takes the mean of the model's outputs for both, and of their losses */
-    int64_t shift; /* evaluations judge every image (and its mirror image) also moved by so many pixels, up and left
-                      and down and right, zeros moving in: the mean of three; 0: they do not */
+    int64_t shift; /* evaluations judge every image (with mirror also its mirror image) also moved by so many pixels,
+                      once up and left, once down and right, zeros moving in: the mean over three views, or
+                      six; less than the shorter side; 0: they do not */
 } gp_image_options;
 
 /* A dataset for classifiers: a sample is f32[height, width, channels], its target i32[] (the class), or with mixup
