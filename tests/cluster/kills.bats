@@ -64,3 +64,23 @@ newest() {
         echo "# $kill: rank $rank of $ranks at $instant steps, over after $took s; resumed from step $step" >&3
     done
 }
+
+# MPI itself may wait for ever for a process that has ended in the middle of its start.
+@test "kill -9 of ranks while they start: soon over, nothing left" {
+    RANDOM=${GPIPE_TEST_SEED:-$$}
+    echo "# GPIPE_TEST_SEED=${GPIPE_TEST_SEED:-$$}" >&3
+    ranks=4
+    for kill in $(seq 1 $((3 * kills))); do
+        rank=$((RANDOM % ranks))
+        delay=0.0$((RANDOM % 6))$((RANDOM % 10))
+        timeout -k 5 200 $MPIRUN -n $ranks "$GPIPE" train run.yaml --set train.steps=1000000 --out "out-$kill" \
+            >stdout.txt 2>stderr.txt </dev/null &
+        launcher=$!
+        await_instant begin
+        pid=$(pid_of $rank)
+        sleep $delay
+        kill -9 "$pid"
+        await_end
+        [ "$status" -ne 0 ] || fail "status 0 when rank $rank of $ranks was killed $delay s after its start"
+    done
+}

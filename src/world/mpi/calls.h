@@ -31,7 +31,7 @@ typedef struct gp_mpi_finished {
     int error;
 } gp_mpi_finished;
 
-enum { GP_MPI_CALLS_VERSION = 4, GP_MPI_ANYBODY = -1 };
+enum { GP_MPI_CALLS_VERSION = 5, GP_MPI_ANYBODY = -1 };
 
 typedef struct gp_mpi_calls {
     int version; /* GP_MPI_CALLS_VERSION */
@@ -45,6 +45,8 @@ typedef struct gp_mpi_calls {
      * answered; may not come back either. */
     bool (*leave)(void);
     bool leaves; /* between machines `finalise` may hang: `leave` is better */
+    bool tells; /* the launcher says by SIGUSR1 that another process has ended, for which `initialise` may wait for ever
+                 */
     /* Ends the whole job. */
     void (*abort)(int status);
     void (*describe)(int error, char *text, size_t size);

@@ -255,9 +255,8 @@ static gp_status meet_the_others(gp_cluster *cluster) {
 
 static const char *const thread_levels[] = {"single", "funneled", "serialized", "multiple"};
 
-static gp_status start_mpi(gp_cluster *cluster, const gp_cluster_options *options) {
+static gp_status start_mpi(gp_cluster *cluster) {
     gp_mpi_threads threads;
-    GP_TRY(gp_mpi_load(options->implementation, &cluster->calls));
     int error = cluster->calls->initialise(&cluster->initialised, &threads);
     if (error) return gp_mpi_error(cluster, error, "MPI could not be initialised");
     if (threads < GP_MPI_THREAD_SERIALIZED)
@@ -294,8 +293,8 @@ static gp_status check_launcher(const gp_cluster *cluster, const gp_cluster_opti
                     by, launched, cluster->calls->name);
 }
 
-static gp_status join(gp_cluster *cluster, const gp_cluster_options *options) {
-    GP_TRY(start_mpi(cluster, options));
+static gp_status meet(gp_cluster *cluster, const gp_cluster_options *options) {
+    GP_TRY(start_mpi(cluster));
     cluster->pool = cluster->calls->pool_create(64);
     if (!cluster->pool) return gp_error(GP_OUT_OF_MEMORY, "no memory for a pool of transfers");
     GP_TRY(own_communicator(cluster, options->communicator));
@@ -313,6 +312,14 @@ static gp_status join(gp_cluster *cluster, const gp_cluster_options *options) {
     gp_cluster_unlock(cluster);
     if (status == GP_OK) status = gp_watch_start(cluster);
     return status == GP_OK ? gp_clock_compare(cluster, false) : status;
+}
+
+static gp_status join(gp_cluster *cluster, const gp_cluster_options *options) {
+    GP_TRY(gp_mpi_load(options->implementation, &cluster->calls));
+    gp_mpi_arrival *arrival = cluster->calls->tells ? gp_mpi_arrival_begin() : NULL;
+    gp_status status = meet(cluster, options);
+    gp_mpi_arrival_end(arrival);
+    return status;
 }
 
 static void leave(gp_cluster *cluster, int exit_status, const char *unsaid);

@@ -22,6 +22,7 @@
 typedef struct gp_mpi_world gp_mpi_world;
 typedef struct gp_mpi_control gp_mpi_control;
 typedef struct gp_mpi_watch gp_mpi_watch;
+typedef struct gp_mpi_arrival gp_mpi_arrival;
 
 /* One or several MPI transfers that somebody waits for as one. */
 typedef struct gp_mpi_transfer {
@@ -121,6 +122,13 @@ void gp_control_beat(gp_cluster *cluster);
 void gp_control_tell(gp_cluster *cluster, int world, const gp_failure *failure);
 /* Whether a world failed elsewhere before it was made here. Under the lock. */
 bool gp_control_early(gp_cluster *cluster, int world, gp_failure *failure);
+
+/* ---- arrival.c ---- */
+
+/* Until all ranks have met: ends this process, with an error, when MPICH's launcher says that another one has ended.
+ * NULL: no memory or thread for that. */
+gp_mpi_arrival *gp_mpi_arrival_begin(void);
+void gp_mpi_arrival_end(gp_mpi_arrival *arrival); /* accepts NULL */
 
 /* ---- watch.c ---- */
 
