@@ -302,19 +302,13 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* Keys, and groups of keys. What is not named here must be the same when a run is resumed. */
 static const char *const may_change[] = {
     "data.text", /* files may have moved; how much data there is must be the same */
-    "data.tokens",         "data.validation_tokens",
-    "pipeline.partitions", "pipeline.schedule",
-    "pipeline.recompute",  "pipeline.granularity",
-    "pipeline.balance",    "pipeline.stages",
-    "pipeline.speeds",     "pipeline.report_after",
-    "device.memory",       "device.threads",
-    "optimizer.lr",        "optimizer.weight_decay",
-    "optimizer.clip",      "optimizer.schedule",
-    "optimizer.shard",     "train.steps",
-    "train.eval_every",    "train.eval_windows",
-    "train.init_from",     "train.replace",
-    "train.out",           "train.on_nan",
-    "train.patience",      "train.trace",
+    "data.tokens",         "data.validation_tokens", "data.mirror",        "data.shift", /* evaluations only */
+    "pipeline.partitions", "pipeline.schedule",      "pipeline.recompute", "pipeline.granularity",
+    "pipeline.balance",    "pipeline.stages",        "pipeline.speeds",    "pipeline.report_after",
+    "device.memory",       "device.threads",         "optimizer.lr",       "optimizer.weight_decay",
+    "optimizer.clip",      "optimizer.schedule",     "optimizer.shard",    "train.steps",
+    "train.eval_every",    "train.eval_windows",     "train.init_from",    "train.replace",
+    "train.out",           "train.on_nan",           "train.patience",     "train.trace",
     "checkpoint",
 };
 

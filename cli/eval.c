@@ -10,6 +10,7 @@
 #include "gpipe/words.h"
 #include "json.h"
 #include "message.h"
+#include "progress.h"
 #include "session.h"
 
 typedef struct eval_result {
@@ -40,6 +41,19 @@ static const char *unit_of(const gp_tokenizer *tokenizer) {
     return kind == GP_TOKENIZER_CHAR ? "character" : kind == GP_TOKENIZER_BYTE ? "byte" : "token";
 }
 
+static void on_evaluation(void *user, int64_t done, int64_t count) {
+    cli_progress_evaluation(user, done, count);
+}
+
+static gp_status evaluate_split(cli_session *session, gp_split split, gp_evaluation *found) {
+    cli_progress progress = {0};
+    gp_evaluation_watch watch = {.on_progress = on_evaluation, .user = &progress};
+    gp_status status = gp_trainer_watch_evaluations(session->trainer, &watch);
+    if (status == GP_OK) status = gp_trainer_evaluate_split(session->trainer, session->dataset, split, 0, found);
+    cli_progress_end();
+    return status;
+}
+
 /* `confusion`: room for the counts of a classifier, or NULL. */
 static gp_status evaluate(cli_session *session, const cli_arguments *arguments, bool other_text, int64_t *confusion) {
     int split = other_text && !cli_given_value(arguments, "split") ? GP_SPLIT_TRAIN : GP_SPLIT_VALIDATION;
@@ -55,8 +69,7 @@ static gp_status evaluate(cli_session *session, const cli_arguments *arguments, 
                                       session->config.settings.train.batch);
     eval_result result = {.tokens = tokens - 1};
     gp_evaluation found = {.confusion = confusion};
-    if (status == GP_OK)
-        status = gp_trainer_evaluate_split(session->trainer, session->dataset, (gp_split)split, 0, &found);
+    if (status == GP_OK) status = evaluate_split(session, (gp_split)split, &found);
     result.loss = found.loss;
     if (status == GP_OK && !isfinite(result.loss))
         status = gp_error(GP_DIVERGED, "the loss is %s: the weights have diverged (see gpipe inspect %s)",

@@ -67,19 +67,35 @@ static void add_key(cli_text *text, const cli_key *key) {
     cli_text_free(&accepts);
 }
 
-static void help_config(cli_text *text) {
+/* The key `path` or, where that is a group, those in it; "": every key. */
+static bool is_asked_for(const cli_key *key, const char *path) {
+    size_t length = strlen(path);
+    if (length == 0) return true;
+    return strncmp(key->path, path, length) == 0 && (key->path[length] == '\0' || key->path[length] == '.');
+}
+
+/* Returns whether there is such a key. */
+static bool help_config(cli_text *text, const char *path) {
     size_t count;
     const cli_key *keys = cli_keys(&count);
-    cli_text_add(
-        text, "Keys of a configuration (YAML). Any of them can be set from the command line: --set train.steps=100\n");
+    bool heading = true, found = false;
+    if (!*path)
+        cli_text_add(
+            text,
+            "Keys of a configuration (YAML). Any of them can be set from the command line: --set train.steps=100\n\n");
     for (size_t i = 0; i < count; i++) {
-        if (cli_key_begins(&keys[i])) {
-            cli_text_add(text, "\n");
+        heading = heading || cli_key_begins(&keys[i]);
+        if (!is_asked_for(&keys[i], path)) continue;
+        if (heading) {
+            if (found) cli_text_add(text, "\n");
             cli_key_heading(&keys[i], text);
             cli_text_add(text, ":\n");
         }
         add_key(text, &keys[i]);
+        heading = false;
+        found = true;
     }
+    return found;
 }
 
 static const char *type_word(gp_option_type type) {
@@ -87,50 +103,71 @@ static const char *type_word(gp_option_type type) {
     return words[type];
 }
 
-static void help_layers(cli_text *text) {
-    size_t count;
-    const gp_layer_info *kinds = gp_layer_kinds(&count);
-    cli_text_add(text, "Layers of a model given as a list:  model: {layers: [{linear: {features: 10}}, relu, ...]}\n"
-                       "\nrepeat: {times: N, layers: [...]}\n  the layers inside, N times\n");
-    for (size_t k = 0; k < count; k++) {
-        cli_text_add(text, "\n%s%s\n  ", kinds[k].kind, kinds[k].container ? ": {layers: [...]}" : "");
-        cli_text_add_wrapped(text, kinds[k].help, 2, WIDTH);
-        cli_text_add(text, "\n");
-        for (size_t i = 0; i < kinds[k].option_count; i++) {
-            const gp_option_info *option = &kinds[k].options[i];
-            char words[512];
-            bool required = !option->default_text;
-            snprintf(words, sizeof words, "%s (%s%s%s)", option->help, type_word(option->type),
-                     required                ? "; required"
-                     : *option->default_text ? "; default: "
-                                             : "",
-                     required ? "" : option->default_text);
-            add_row(text, option->key, words);
-        }
+static void add_layer(cli_text *text, const gp_layer_info *kind) {
+    cli_text_add(text, "%s%s\n  ", kind->kind, kind->container ? ": {layers: [...]}" : "");
+    cli_text_add_wrapped(text, kind->help, 2, WIDTH);
+    cli_text_add(text, "\n");
+    for (size_t i = 0; i < kind->option_count; i++) {
+        const gp_option_info *option = &kind->options[i];
+        char words[512];
+        bool required = !option->default_text;
+        snprintf(words, sizeof words, "%s (%s%s%s)", option->help, type_word(option->type),
+                 required                ? "; required"
+                 : *option->default_text ? "; default: "
+                                         : "",
+                 required ? "" : option->default_text);
+        add_row(text, option->key, words);
     }
 }
 
+/* The layer `only`, "": all. Returns whether there is such a layer. */
+static bool help_layers(cli_text *text, const char *only) {
+    static const char repeat[] = "repeat: {times: N, layers: [...]}\n  the layers inside, N times\n";
+    size_t count;
+    const gp_layer_info *kinds = gp_layer_kinds(&count);
+    bool found = !*only || strcmp(only, "repeat") == 0;
+    if (!*only)
+        cli_text_add(text,
+                     "Layers of a model given as a list:  model: {layers: [{linear: {features: 10}}, relu, ...]}\n\n");
+    if (found) cli_text_add(text, "%s", repeat);
+    for (size_t k = 0; k < count; k++) {
+        if (*only && strcmp(only, kinds[k].kind) != 0) continue;
+        if (found) cli_text_add(text, "\n");
+        add_layer(text, &kinds[k]);
+        found = true;
+    }
+    return found;
+}
+
 /* ---- the command ---- */
+
+/* A word that is no topic itself: a key, a group of keys, or a layer. */
+static gp_status write_word(const char *word, cli_text *text) {
+    if (help_config(text, word) || help_layers(text, word)) return GP_OK;
+    return gp_error(
+        GP_INVALID,
+        "there is no help on \"%s\"; accepted: a command, config, a key of a configuration, layers, a layer, "
+        "man, completion",
+        word);
+}
 
 static gp_status write_topic(const cli_arguments *arguments, cli_text *text) {
     const char *topic = arguments->word_count > 0 ? arguments->words[0] : "";
     const char *more = arguments->word_count > 1 ? arguments->words[1] : "";
     const cli_command *command = cli_command_find(topic);
+    bool config = strcmp(topic, "config") == 0, layers = strcmp(topic, "layers") == 0;
     if (arguments->word_count == 0) {
         cli_help_program(text);
     } else if (command) {
         cli_help_command(command, text);
-    } else if (strcmp(topic, "config") == 0) {
-        help_config(text);
-    } else if (strcmp(topic, "layers") == 0) {
-        help_layers(text);
+    } else if (config || layers) {
+        if (!(config ? help_config(text, more) : help_layers(text, more))) return write_word(more, text);
     } else if (strcmp(topic, "man") == 0 && strcmp(more, "config") != 0) {
         cli_help_man_program(text);
     } else if (strcmp(topic, "man") == 0) {
         cli_help_man_config(text);
     } else if (strcmp(topic, "completion") != 0) {
-        return gp_error(GP_INVALID, "there is no help on \"%s\"; accepted: a command, config, layers, man, completion",
-                        topic);
+        return write_word(topic, text);
     } else if (!cli_help_completion(more, text)) {
         return gp_error(GP_INVALID, "completion for \"%s\" is not known; accepted: bash, zsh, fish", more);
     }
@@ -148,15 +185,16 @@ static int run(const cli_arguments *arguments) {
 
 const cli_command cli_help = {
     .name = "help",
-    .arguments = "[TOPIC]",
+    .arguments = "[TOPIC [WORD]]",
     .most = 2,
     .kind = CLI_WORDS,
     .words = "train|eval|sample|plan|profile|simulate|inspect|predict|import|export|gradients|doctor|config|layers|man|"
              "completion",
     .summary = "help on a command, on the keys of a configuration, on layers",
     .description =
-        "Without a topic: the commands. With one: help on that command; config: every key of a configuration; layers: "
-        "the layers that a model can be made of; man [config]: the manual pages; completion bash|zsh|fish: "
-        "completion for that shell.",
+        "Without a topic: the commands. With one: help on that command, key (data.mirror), group of keys (data) or "
+        "layer "
+        "(conv2d); config [KEY]: every key of a configuration, or that one; layers [LAYER]: the layers that a model "
+        "can be made of; man [config]: the manual pages; completion bash|zsh|fish: completion for that shell.",
     .run = run,
 };

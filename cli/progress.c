@@ -75,6 +75,23 @@ static void line_of(const cli_progress *progress, const gp_step_metrics *metrics
              gp_bytes_format(progress->memory, memory, sizeof memory), cli_duration(remaining, left, sizeof left));
 }
 
+/* A line that is not worth keeping: drawn over on a terminal, written now and then elsewhere. */
+static void show(cli_progress *progress, double time, const char *line) {
+    bool due = time - progress->last_line >= line_every;
+    if (!cli_live_possible() && due) {
+        cli_message(GP_LOG_INFO, "%s", line);
+    } else if (cli_message_shows(GP_LOG_DEBUG)) {
+        cli_message(GP_LOG_DEBUG, "%s", line);
+    }
+    if (due) progress->last_line = time;
+}
+
+static void draw(cli_progress *progress, double time, const char *line) {
+    if (!cli_live_possible() || time - progress->last_drawn < redraw_every) return;
+    progress->last_drawn = time;
+    cli_live(line);
+}
+
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, const gp_evaluation *validation) {
     double time = cli_now();
     char line[256];
@@ -89,15 +106,22 @@ void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, c
             snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%",
                      100.0 * (double)validation->top1 / (double)validation->samples);
         cli_message(GP_LOG_INFO, "%s  validation loss %.4f%s", line, validation->loss, accuracy);
-    } else if (!cli_live_possible() && time - progress->last_line >= line_every) {
-        cli_message(GP_LOG_INFO, "%s", line);
-    } else if (cli_message_shows(GP_LOG_DEBUG)) {
-        cli_message(GP_LOG_DEBUG, "%s", line);
+        progress->last_line = time;
+    } else {
+        show(progress, time, line);
     }
-    if (validation || time - progress->last_line >= line_every) progress->last_line = time;
-    if (!cli_live_possible() || time - progress->last_drawn < redraw_every) return;
-    progress->last_drawn = time;
-    cli_live(line);
+    draw(progress, time, line);
+}
+
+void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t count) {
+    double time = cli_now(), share = (double)done / (double)count;
+    char line[96], left[24];
+    if (done == 0) progress->evaluation = progress->last_line = time;
+    double remaining = done > 0 ? (time - progress->evaluation) * (1 - share) / share : 0;
+    snprintf(line, sizeof line, "evaluation %.0f%%%s%s%s", 100 * share, done > 0 ? "  " : "",
+             done > 0 ? cli_duration(remaining, left, sizeof left) : "", done > 0 ? " left" : "");
+    show(progress, time, line);
+    draw(progress, time, line);
 }
 
 void cli_progress_end(void) {

@@ -239,6 +239,20 @@ typedef struct gp_evaluation {
 /* Classes that a model tells apart; 0: it is no classifier. */
 GP_API int64_t gp_model_class_count(const gp_model *model);
 
+/* Who follows evaluations of a split, those of gp_trainer_run too. Both functions are called in the calling thread
+ * before each pass of a mini-batch through the network (data with views has a pass for each of them). */
+typedef struct gp_evaluation_watch {
+    size_t size;                                                  /* sizeof, or 0 */
+    void (*on_progress)(void *user, int64_t done, int64_t count); /* passes made, and passes in all; may be NULL */
+    /* true ends the evaluation with GP_INTERRUPTED, so that nobody waits for the end of a long one, and a run as if
+     * on_step had returned false: the evaluation is then made when the run is resumed. May be NULL. */
+    bool (*should_stop)(void *user);
+    void *user;
+} gp_evaluation_watch;
+
+/* From now on; `watch` is copied; NULL: nobody follows any more. Errors: GP_INVALID (see gpipe/status.h). */
+GP_API gp_status gp_trainer_watch_evaluations(gp_trainer *trainer, const gp_evaluation_watch *watch);
+
 /* Evaluates a split of a data set (`most` > 0: at most that many windows of it), `evaluation` NULL: for nothing.
  * Errors: GP_INVALID for a split without a window. */
 GP_API gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *dataset, gp_split split, int64_t most,
@@ -336,11 +350,6 @@ typedef struct gp_run_options {
      * none. May be NULL. Returns false to finish early: a checkpoint is written, the run ends with GP_INTERRUPTED. */
     bool (*on_step)(void *user, const gp_step_metrics *metrics, const gp_evaluation *validation);
     void *user;
-    /* Asked during evaluations, in the calling thread, so that nobody waits for the end of a long one: true ends it,
-     * and the run as if on_step had returned false. The interrupted evaluation is made when the run is resumed. May be
-     * NULL.
-     */
-    bool (*should_stop)(void *user);
     int64_t keep_every;   /* checkpoints of steps that this number divides stay; 0: none */
     bool forget_best;     /* true: no checkpoint for a new best validation loss */
     uint64_t shard_bytes; /* tensor bytes of a file of a checkpoint; 0: 5 GB */

@@ -37,30 +37,39 @@ static void count_predictions(const gp_trainer *trainer, int64_t samples, gp_eva
     }
 }
 
-/* GP_INTERRUPTED when somebody wants to stop, in any process. */
-static gp_status check_stop(gp_trainer *trainer) {
-    if (!trainer->should_stop) return GP_OK;
-    bool stop = trainer->should_stop(trainer->user);
-    GP_TRY(gp_engine_agree(trainer->engine, GP_OK, stop, &stop));
-    return stop ? gp_error(GP_INTERRUPTED, "the evaluation was interrupted") : GP_OK;
+gp_status gp_trainer_watch_evaluations(gp_trainer *trainer, const gp_evaluation_watch *watch) {
+    return gp_options_read(&trainer->watch, sizeof trainer->watch, watch, "gp_evaluation_watch");
 }
 
 /* What one evaluation of a split works with. */
 typedef struct evaluation {
     gp_trainer *trainer;
     const gp_dataset *dataset;
-    gp_tensor view; /* of the images of a batch; no memory where there is one view, or no images */
+    gp_tensor view;       /* of the images of a batch; no memory where there is one view, or no images */
+    int64_t done, passes; /* of a mini-batch, or a view of it, through the network */
     gp_evaluation sum;
 } evaluation;
+
+/* Before a pass: GP_INTERRUPTED when somebody wants to stop, in any process. */
+static gp_status tell(evaluation *e) {
+    const gp_evaluation_watch *watch = &e->trainer->watch;
+    if (watch->on_progress) watch->on_progress(watch->user, e->done, e->passes);
+    e->done++;
+    if (!watch->should_stop) return GP_OK;
+    bool stop = watch->should_stop(watch->user);
+    GP_TRY(gp_engine_agree(e->trainer->engine, GP_OK, stop, &stop));
+    return stop ? gp_error(GP_INTERRUPTED, "the evaluation was interrupted") : GP_OK;
+}
 
 static gp_status evaluate_batch(evaluation *e, const gp_batch *batch) {
     gp_trainer *trainer = e->trainer;
     int views = gp_dataset_views(e->dataset);
     double loss = 0;
-    GP_TRY(check_stop(trainer));
+    GP_TRY(tell(e));
     GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &loss, &e->sum.weight));
     for (int i = 1; i < views; i++) {
         double more, weight;
+        GP_TRY(tell(e));
         gp_batch other = {.inputs = e->view, .targets = batch->targets, .weights = batch->weights};
         gp_images_view(e->dataset, i, &batch->inputs, &other.inputs);
         GP_TRY(gp_engine_evaluate_view(trainer->engine, &other, &more, &weight));
@@ -100,6 +109,7 @@ gp_status gp_trainer_evaluate_split(gp_trainer *trainer, const gp_dataset *datas
     if (windows < 1) return gp_error(GP_INVALID, "the split has no window to evaluate on");
     options.count = most > 0 && most < windows ? most : windows;
     options.samples = batch < options.count ? batch : options.count;
+    e.passes = (options.count + options.samples - 1) / options.samples * gp_dataset_views(dataset);
     int64_t first_read, read;
     gp_engine_inputs_read(trainer->engine, options.samples, &first_read, &read);
     options.no_inputs = read == 0;

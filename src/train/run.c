@@ -253,10 +253,7 @@ gp_status gp_trainer_run(gp_trainer *trainer, const gp_dataset *dataset, const g
     run_state run = {
         .trainer = trainer, .dataset = dataset, .options = &known, .validation = {.loss = NAN}, .more = true};
     run.steps = known.steps > 0 ? known.steps : 1000;
-    trainer->should_stop = known.should_stop;
-    trainer->user = known.user;
     gp_status status = run_all(&run);
-    trainer->should_stop = NULL;
     gp_loader_destroy(run.loader);
     gp_saver_destroy(run.saver);
     gp_run_directory_close(run.directory);

@@ -33,8 +33,7 @@ struct gp_trainer {
     int64_t training_count, validation_count; /* of the data of the checkpoint that was resumed; -1: none was */
     uint64_t configuration;                   /* the same; 0: not known */
     gp_save_counts saves;
-    bool (*should_stop)(void *user); /* looked at during long evaluations; NULL: nobody wants to stop */
-    void *user;
+    gp_evaluation_watch watch;
     /* sums over the steps but the first (which warms caches and page tables) */
     int64_t measured_steps;
     gp_worker_report *sums;

@@ -79,6 +79,29 @@ load helper
     says "repeat"
 }
 
+@test "help on a key, a group of keys, a layer" {
+    for words in data.shift "config data.shift"; do
+        gpipe help $words
+        ended 0
+        [ "$(head -2 <<<"$stdout")" = $'data:\n  data.shift' ] || fail "not the key"
+        [ "$(grep -c "accepted:" <<<"$stdout")" -eq 1 ]
+    done
+    gpipe help optimizer.schedule
+    ended 0
+    says "  optimizer.schedule.warmup"
+    silent_about "optimizer.lr"
+    for words in conv2d "layers conv2d"; do
+        gpipe help $words
+        ended 0
+        [ "$(head -1 <<<"$stdout")" = conv2d ]
+        says "identity"
+        silent_about "embedding"
+    done
+    gpipe help repeat
+    [ "$(wc -l <<<"$stdout")" -eq 2 ]
+    refused 2 'there is no help on "data.shif"' help config data.shif
+}
+
 @test "help on nothing that there is" {
     refused 2 'there is no help on "confg"' help confg
     refused 2 'completion for "tcsh" is not known; accepted: bash, zsh, fish' help completion tcsh

@@ -40,6 +40,12 @@ weights=checkpoints/latest/model.safetensors
     ended 0
     says '"images": 6'
     [ "$output" != "$plain" ] || fail "moved images are not judged"
+    gpipe eval out --verbose --set data.shift=1
+    says "evaluation 0%"
+    says "evaluation 67%  0s left" # two of three views
+    gpipe train --resume out --set train.steps=8 --set data.shift=1 --set data.mirror=true
+    ended 0
+    says "changed: data.mirror false -> true, data.shift 0 -> 1, train.steps 6 -> 8"
     gpipe eval out --split train --confusion
     ended 0
     says "0 c0"

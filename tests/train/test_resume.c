@@ -130,8 +130,9 @@ static void an_interrupted_evaluation_is_made_up_for(void **state) {
         gp_trainer *trainer = run_trainer(model, 2, &adamw);
         gp_run_options options = run_options(stopped, 20);
         options.on_step = note_step;
-        options.should_stop = stop_in_evaluation;
         options.user = &i;
+        ok(gp_trainer_watch_evaluations(trainer,
+                                        &(gp_evaluation_watch){.should_stop = stop_in_evaluation, .user = &i}));
         assert_int_equal(gp_trainer_run(trainer, dataset, &options, NULL), GP_INTERRUPTED);
         assert_message_has(gp_error_message(), "the checkpoint is written");
         assert_int_equal(i.asked, 3);

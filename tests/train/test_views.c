@@ -51,6 +51,40 @@ static gp_dataset *open_dataset(temporary *t, lying how, const gp_image_options 
     return dataset;
 }
 
+/* ---- who follows ---- */
+
+typedef struct follower {
+    int64_t heard, count, stop_at; /* passes told of; passes in all; the pass that is not to be made, -1: none */
+} follower;
+
+static void hear(void *user, int64_t done, int64_t count) {
+    follower *f = user;
+    assert_int_equal(done, f->heard++);
+    assert_true(done < count && (f->count == 0 || f->count == count));
+    f->count = count;
+}
+
+static bool wants_to_stop(void *user) {
+    const follower *f = user;
+    return f->heard - 1 == f->stop_at;
+}
+
+/* Of every pass, those of views too, and every one can be stopped at. */
+static void follow(gp_trainer *trainer, const gp_dataset *dataset, int64_t passes) {
+    for (int64_t stop_at = -1; stop_at < passes; stop_at++) {
+        follower f = {.stop_at = stop_at};
+        ok(gp_trainer_watch_evaluations(
+            trainer, &(gp_evaluation_watch){.on_progress = hear, .should_stop = wants_to_stop, .user = &f}));
+        gp_status status = gp_trainer_evaluate_split(trainer, dataset, GP_SPLIT_TRAIN, 0, NULL);
+        assert_int_equal(status, stop_at < 0 ? GP_OK : GP_INTERRUPTED);
+        assert_int_equal(f.heard, stop_at < 0 ? passes : stop_at + 1);
+        assert_int_equal(f.count, passes);
+    }
+    ok(gp_trainer_watch_evaluations(trainer, NULL));
+}
+
+/* ---- views ---- */
+
 static gp_evaluation evaluate(gp_trainer *trainer, temporary *t, lying how, const gp_image_options *views,
                               int64_t *confusion) {
     gp_dataset *dataset = open_dataset(t, how, views);
@@ -109,6 +143,9 @@ static void check(temporary *t, const gp_model *model, int partitions, int repli
     assert_true(fabs(evaluate(trainer, t, (lying){0}, &shift, one).loss - mean[0]) < 1e-6);
     found = evaluate(trainer, t, (lying){0}, &both, one).loss; /* moved, then turned round */
     assert_true(fabs(found - (mean[0] + mean[1]) / 2) < 1e-6);
+    gp_dataset *dataset = open_dataset(t, (lying){0}, &both);
+    follow(trainer, dataset, (IMAGES + 5) / 6 * 6);
+    gp_dataset_destroy(dataset);
     gp_trainer_destroy(trainer);
 }
 
