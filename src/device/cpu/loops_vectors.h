@@ -77,12 +77,40 @@ GP_INLINE vector vector_load(gp_dtype dtype, const void *data, int64_t i, int la
     return value;
 }
 
-/* As gp_bf16_of_f32. */
+/* As gp_bf16_of_f32, whose result is the upper half of each lane. */
+GP_INLINE vector_u32 round_upper(vector value) {
+    vector_u32 bits = (vector_u32)value, rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
+#if defined(__AVX512F__)
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)value, (__m512)value, _CMP_UNORD_Q);
+    return (vector_u32)_mm512_mask_or_epi32((__m512i)rounded, nan, (__m512i)bits, _mm512_set1_epi32(0x400000));
+#else
+    return (vector_u32)choose(value != value, (vector_i32)(bits | 0x400000u), (vector_i32)rounded);
+#endif
+}
+
 GP_INLINE vector_u16 vector_round(vector value) {
-    vector_u32 bits = (vector_u32)value;
-    vector_u32 rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
-    vector_i32 nan = (vector_i32)(bits & 0x7FFFFFFFu) > 0x7F800000;
-    return narrow_u16((vector_u32)choose(nan, (vector_i32)quiet, (vector_i32)rounded));
+    return narrow_u16(round_upper(value) >> 16);
+}
+
+/* 0 where the value is negative; NaN stays. */
+GP_INLINE vector vector_rectify(vector value) {
+#if defined(__AVX512F__)
+    return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)value);
+#elif defined(__AVX2__)
+    return (vector)_mm256_max_ps(_mm256_setzero_ps(), (__m256)value);
+#else
+    return (vector)(~(value < 0.0f) & (vector_i32)value);
+#endif
+}
+
+/* The value where the other one is positive, else 0. */
+GP_INLINE vector vector_where_positive(vector other, vector value) {
+#if defined(__AVX512F__)
+    __mmask16 positive = _mm512_cmp_ps_mask((__m512)other, _mm512_setzero_ps(), _CMP_GT_OQ);
+    return (vector)_mm512_maskz_mov_ps(positive, (__m512)value);
+#else
+    return (vector)((other > 0.0f) & (vector_i32)value);
+#endif
 }
 
 GP_INLINE void vector_store(gp_dtype dtype, void *data, int64_t i, vector value, int lanes) {
@@ -93,6 +121,23 @@ GP_INLINE void vector_store(gp_dtype dtype, void *data, int64_t i, vector value,
     } else {
         memcpy(place, &value, (size_t)lanes * sizeof(float));
     }
+}
+
+/* Two whole vectors, one after the other: where they are rounded their halves are brought together by one instruction.
+ */
+GP_INLINE void vector_store_pair(gp_dtype dtype, void *data, int64_t i, vector first, vector second) {
+#if defined(__AVX512BW__)
+    if (dtype == GP_BF16) {
+        static const uint16_t upper[] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+                                         33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+        __m512i halves = _mm512_permutex2var_epi16((__m512i)round_upper(first), _mm512_loadu_si512(upper),
+                                                   (__m512i)round_upper(second));
+        _mm512_storeu_si512(to(dtype, data, i), halves);
+        return;
+    }
+#endif
+    vector_store(dtype, data, i, first, VECTOR_LANES);
+    vector_store(dtype, data, i + VECTOR_LANES, second, VECTOR_LANES);
 }
 
 GP_INLINE vector_i32 vector_load_u8(const uint8_t *data, int lanes) {
