@@ -11,6 +11,7 @@
 #include "device/cpu/loops_vectors.h"
 
 enum {
+    ROWS_AHEAD = 8,        /* that are asked for before their turn */
     BLOCK_ELEMENTS = 8192, /* of a block of rows */
     FEWEST_ROWS = 8,       /* of a block, however long they are */
     MOST_ROWS = 64         /* keeps rounding errors small, however short they are */
@@ -20,6 +21,18 @@ enum {
 GP_INLINE int64_t block_rows(int64_t width) {
     int64_t rows = BLOCK_ELEMENTS / width / 4 * 4;
     return rows < FEWEST_ROWS ? FEWEST_ROWS : rows > MOST_ROWS ? MOST_ROWS : rows;
+}
+
+/* The vector of x at element i. `ahead`: elements to the rows after the next ones, of which its line is asked for, 0:
+ * of none. The processor alone does not look far enough ahead where several rows are read at once; loops that write as
+ * much f32 as they read lose by it. Beyond the end of the data nothing happens. */
+GP_INLINE vector stream_load(gp_dtype dtype, const void *x, int64_t i, int64_t ahead) {
+    if (ahead) GP_PREFETCH((const void *)((uintptr_t)x + (uintptr_t)(i + ahead) * (dtype == GP_BF16 ? 2 : 4)));
+    return vector_load(dtype, x, i, VECTOR_LANES);
+}
+
+GP_INLINE vector vector_of(const float *values, int64_t c) {
+    return vector_load(GP_F32, values, c, VECTOR_LANES);
 }
 
 /* ---- moments ---- */
@@ -38,8 +51,16 @@ GP_INLINE void tile_deviations(gp_dtype dtype, float *tile, const float *mean, c
 }
 
 GP_INLINE void tile_sums(gp_dtype dtype, float *tile, const void *x, int rows, int64_t n, int columns) {
+    int whole = columns - columns % VECTOR_LANES;
+    for (int c = 0; c < whole; c += VECTOR_LANES) {
+        vector value = {0};
+        for (int r = 0; r < rows; r++) {
+            value += stream_load(dtype, x, r * n + c, ROWS_AHEAD * n);
+        }
+        vector_store(GP_F32, tile, c, vector_of(tile, c) + value, VECTOR_LANES);
+    }
     GP_SIMD
-    for (int c = 0; c < columns; c++) {
+    for (int c = whole; c < columns; c++) {
         float value = 0.0f;
         for (int r = 0; r < rows; r++) {
             value += load(dtype, x, r * n + c);
@@ -129,10 +150,6 @@ typedef struct channels_vector {
     vector mean, scale, bias, shift, slope;
 } channels_vector;
 
-GP_INLINE vector vector_of(const float *values, int64_t c) {
-    return vector_load(GP_F32, values, c, VECTOR_LANES);
-}
-
 GP_INLINE channels_vector channels_load(const gp_cpu_channels *channels, bool gradient, int64_t c) {
     channels_vector v = {.mean = vector_of(channels->mean, c),
                          .scale = vector_of(channels->scale, c),
@@ -146,22 +163,22 @@ GP_INLINE vector vector_normalised(const channels_vector *channels, vector x) {
     return (x - channels->mean) * channels->scale + channels->bias;
 }
 
-GP_INLINE vector batch_norm_vector(gp_dtype dtype, bool relu, const channels_vector *channels, const void *x,
-                                   int64_t i) {
-    vector value = vector_normalised(channels, vector_load(dtype, x, i, VECTOR_LANES));
+GP_INLINE vector batch_norm_vector(gp_dtype dtype, bool relu, const channels_vector *channels, const void *x, int64_t i,
+                                   int64_t ahead) {
+    vector value = vector_normalised(channels, stream_load(dtype, x, i, ahead));
     return relu ? vector_rectify(value) : value;
 }
 
 GP_INLINE void batch_norm_rows(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
                                int rows, int64_t n, int64_t columns) {
-    int64_t whole = columns - columns % PAIR;
+    int64_t whole = columns - columns % PAIR, ahead = dtype == GP_BF16 ? ROWS_AHEAD * n : 0;
     for (int64_t c = 0; c < whole; c += PAIR) {
         channels_vector first = channels_load(channels, false, c),
                         second = channels_load(channels, false, c + PAIR / 2);
         for (int r = 0; r < rows; r++) {
             int64_t i = r * n + c;
-            vector_store_pair(dtype, y, i, batch_norm_vector(dtype, relu, &first, x, i),
-                              batch_norm_vector(dtype, relu, &second, x, i + PAIR / 2));
+            vector_store_pair(dtype, y, i, batch_norm_vector(dtype, relu, &first, x, i, ahead),
+                              batch_norm_vector(dtype, relu, &second, x, i + PAIR / 2, ahead));
         }
     }
     GP_SIMD
@@ -209,10 +226,28 @@ typedef struct sums_tile {
     float products[TILE], sums[TILE];
 } sums_tile;
 
+GP_INLINE void sums_vector_add(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, sums_tile *tile,
+                               const void *dy, const void *x, int rows, int64_t n, int c) {
+    channels_vector v = channels_load(channels, false, c);
+    vector products = {0}, sums = {0};
+    for (int r = 0; r < rows; r++) {
+        vector value = stream_load(dtype, x, r * n + c, ROWS_AHEAD * n);
+        vector g = stream_load(dtype, dy, r * n + c, ROWS_AHEAD * n);
+        if (relu) g = vector_where_positive(vector_normalised(&v, value), g);
+        products += g * (value - v.mean);
+        sums += g;
+    }
+    vector_store(GP_F32, tile->products, c, vector_of(tile->products, c) + products, VECTOR_LANES);
+    vector_store(GP_F32, tile->sums, c, vector_of(tile->sums, c) + sums, VECTOR_LANES);
+}
+
 GP_INLINE void sums_tile_add(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, sums_tile *tile,
                              const void *dy, const void *x, int rows, int64_t n, int columns) {
+    int whole = columns - columns % VECTOR_LANES;
+    for (int c = 0; c < whole; c += VECTOR_LANES)
+        sums_vector_add(dtype, relu, channels, tile, dy, x, rows, n, c);
     GP_SIMD
-    for (int c = 0; c < columns; c++) {
+    for (int c = whole; c < columns; c++) {
         float products = 0.0f, sums = 0.0f;
         for (int r = 0; r < rows; r++) {
             float value = load(dtype, x, r * n + c);
@@ -275,21 +310,21 @@ static void batch_norm_sums(gp_dtype dtype, bool relu, const gp_cpu_channels *ch
 }
 
 GP_INLINE vector gradient_vector(gp_dtype dtype, bool relu, const channels_vector *channels, const void *dy,
-                                 const void *x, int64_t i) {
-    vector value = vector_load(dtype, x, i, VECTOR_LANES), g = vector_load(dtype, dy, i, VECTOR_LANES);
+                                 const void *x, int64_t i, int64_t ahead) {
+    vector value = stream_load(dtype, x, i, ahead), g = stream_load(dtype, dy, i, ahead);
     if (relu) g = vector_where_positive(vector_normalised(channels, value), g);
     return (g - channels->shift - (value - channels->mean) * channels->slope) * channels->scale;
 }
 
 GP_INLINE void gradient_rows(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
                              void *dx, int rows, int64_t n, int64_t columns) {
-    int64_t whole = columns - columns % PAIR;
+    int64_t whole = columns - columns % PAIR, ahead = dtype == GP_BF16 ? ROWS_AHEAD * n : 0;
     for (int64_t c = 0; c < whole; c += PAIR) {
         channels_vector first = channels_load(channels, true, c), second = channels_load(channels, true, c + PAIR / 2);
         for (int r = 0; r < rows; r++) {
             int64_t i = r * n + c;
-            vector_store_pair(dtype, dx, i, gradient_vector(dtype, relu, &first, dy, x, i),
-                              gradient_vector(dtype, relu, &second, dy, x, i + PAIR / 2));
+            vector_store_pair(dtype, dx, i, gradient_vector(dtype, relu, &first, dy, x, i, ahead),
+                              gradient_vector(dtype, relu, &second, dy, x, i + PAIR / 2, ahead));
         }
     }
     GP_SIMD
