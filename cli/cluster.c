@@ -14,8 +14,8 @@ static bool speaks(const void *cluster) {
     return gp_cluster_speaks(cluster);
 }
 
-/* MPICH's launcher tells processes with this signal that another one has ended, which is noticed anyhow; nobody is to
- * be ended by it. */
+/* MPICH's launcher tells processes with this signal that another one has ended, which is noticed anyhow once all have
+ * met (before: world/mpi/arrival.c); nobody is to be ended by it. */
 static void ignore_news(void) {
     struct sigaction action;
     if (sigaction(SIGUSR1, NULL, &action) == 0 && action.sa_handler == SIG_DFL) signal(SIGUSR1, SIG_IGN);

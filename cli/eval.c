@@ -41,15 +41,12 @@ static const char *unit_of(const gp_tokenizer *tokenizer) {
     return kind == GP_TOKENIZER_CHAR ? "character" : kind == GP_TOKENIZER_BYTE ? "byte" : "token";
 }
 
-static void on_evaluation(void *user, int64_t done, int64_t count) {
-    cli_progress_evaluation(user, done, count);
-}
-
 static gp_status evaluate_split(cli_session *session, gp_split split, gp_evaluation *found) {
     cli_progress progress = {0};
-    gp_evaluation_watch watch = {.on_progress = on_evaluation, .user = &progress};
+    gp_evaluation_watch watch = {.on_progress = cli_progress_evaluation, .user = &progress};
     gp_status status = gp_trainer_watch_evaluations(session->trainer, &watch);
     if (status == GP_OK) status = gp_trainer_evaluate_split(session->trainer, session->dataset, split, 0, found);
+    gp_trainer_watch_evaluations(session->trainer, NULL);
     cli_progress_end();
     return status;
 }

@@ -143,7 +143,7 @@ static bool help_layers(cli_text *text, const char *only) {
 
 /* A word that is no topic itself: a key, a group of keys, or a layer. */
 static gp_status write_word(const char *word, cli_text *text) {
-    if (help_config(text, word) || help_layers(text, word)) return GP_OK;
+    if (*word && (help_config(text, word) || help_layers(text, word))) return GP_OK;
     return gp_error(
         GP_INVALID,
         "there is no help on \"%s\"; accepted: a command, config, a key of a configuration, layers, a layer, "
@@ -167,7 +167,7 @@ static gp_status write_topic(const cli_arguments *arguments, cli_text *text) {
     } else if (strcmp(topic, "man") == 0) {
         cli_help_man_config(text);
     } else if (strcmp(topic, "completion") != 0) {
-        return write_word(topic, text);
+        return write_word(*more ? more : topic, text);
     } else if (!cli_help_completion(more, text)) {
         return gp_error(GP_INVALID, "completion for \"%s\" is not known; accepted: bash, zsh, fish", more);
     }
@@ -191,10 +191,10 @@ const cli_command cli_help = {
     .words = "train|eval|sample|plan|profile|simulate|inspect|predict|import|export|gradients|doctor|config|layers|man|"
              "completion",
     .summary = "help on a command, on the keys of a configuration, on layers",
-    .description =
-        "Without a topic: the commands. With one: help on that command, key (data.mirror), group of keys (data) or "
-        "layer "
-        "(conv2d); config [KEY]: every key of a configuration, or that one; layers [LAYER]: the layers that a model "
-        "can be made of; man [config]: the manual pages; completion bash|zsh|fish: completion for that shell.",
+    .description = "Without a topic: the commands. With one: help on that command, key (data.mirror), group of keys "
+                   "(data) or layer "
+                   "(conv2d); config [KEY]: every key of a configuration, or that one; layers [LAYER]: the layers that "
+                   "a model can "
+                   "be made of; man [config]: the manual pages; completion bash|zsh|fish: completion for that shell.",
     .run = run,
 };

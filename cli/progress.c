@@ -113,11 +113,12 @@ void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, c
     draw(progress, time, line);
 }
 
-void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t count) {
+void cli_progress_evaluation(void *user, int64_t done, int64_t count) {
+    cli_progress *progress = user;
     double time = cli_now(), share = (double)done / (double)count;
     char line[96], left[24];
-    if (done == 0) progress->evaluation = progress->last_line = time;
-    double remaining = done > 0 ? (time - progress->evaluation) * (1 - share) / share : 0;
+    if (done == 0) progress->evaluation_began = progress->last_line = time;
+    double remaining = done > 0 ? (time - progress->evaluation_began) * (1 - share) / share : 0;
     snprintf(line, sizeof line, "evaluation %.0f%%%s%s%s", 100 * share, done > 0 ? "  " : "",
              done > 0 ? cli_duration(remaining, left, sizeof left) : "", done > 0 ? " left" : "");
     show(progress, time, line);

@@ -12,17 +12,18 @@ typedef struct cli_progress {
     double started;   /* seconds of the clock */
     double last_line; /* when a line was last written */
     double last_drawn;
-    double evaluation; /* when the one at hand began */
-    double per_second; /* tokens, images; smoothed */
-    double waiting;    /* share of the time in which there was no mini-batch; smoothed */
+    double evaluation_began; /* the one at hand */
+    double per_second;       /* tokens, images; smoothed */
+    double waiting;          /* share of the time in which there was no mini-batch; smoothed */
 } cli_progress;
 
 /* `first`: steps that are made already. */
 void cli_progress_start(cli_progress *progress, int64_t first, int64_t steps, bool skips, const gp_plan *plan);
 /* validation: NULL when there was no evaluation after this step. */
 void cli_progress_step(cli_progress *progress, const gp_step_metrics *metrics, const gp_evaluation *validation);
-/* Before each pass of an evaluation: that so many of them are made. Also for a progress that was never started (zeros). */
-void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t count);
+/* Before each pass of an evaluation: so many of them are made (on_progress of gp_evaluation_watch). `progress`: a
+ * cli_progress; for evaluations alone it begins as zeros. */
+void cli_progress_evaluation(void *progress, int64_t done, int64_t count);
 /* Takes the live line away. */
 void cli_progress_end(void);
 

@@ -24,10 +24,6 @@ static bool on_step(void *user, const gp_step_metrics *metrics, const gp_evaluat
     return cli_signals_asked() == 0;
 }
 
-static void on_evaluation(void *user, int64_t done, int64_t count) {
-    cli_progress_evaluation(user, done, count);
-}
-
 static bool should_stop(void *user) {
     (void)user;
     return cli_signals_asked() != 0;
@@ -217,9 +213,10 @@ static gp_status train(cli_session *session, gp_evaluation *validation) {
     run.configuration = configuration.text;
     cli_progress_start(&progress, gp_trainer_step_count(session->trainer), run.steps, run.skip_not_finite,
                        gp_trainer_plan(session->trainer));
-    gp_evaluation_watch watch = {.on_progress = on_evaluation, .should_stop = should_stop, .user = &progress};
+    gp_evaluation_watch watch = {.on_progress = cli_progress_evaluation, .should_stop = should_stop, .user = &progress};
     if (status == GP_OK) status = gp_trainer_watch_evaluations(session->trainer, &watch);
     if (status == GP_OK) status = gp_trainer_run(session->trainer, session->dataset, &run, validation);
+    gp_trainer_watch_evaluations(session->trainer, NULL);
     cli_progress_end();
     cli_text_free(&configuration);
     return status;

@@ -45,8 +45,11 @@ GP_API const char *gp_cluster_implementations(void);
  * gp_cluster_destroy in the same case. A thread of gpipe makes MPI calls while the cluster exists: a program that makes
  * calls itself meanwhile must have asked for MPI_THREAD_MULTIPLE. Errors: GP_INVALID (gpipe was built without MPI,
  * there is no module for this implementation, or MPI was initialised with less than MPI_THREAD_SERIALIZED), GP_FAILED
- * (an MPI error), GP_PEER_LOST. MPI is finalised after an error too; when it does not come back, the process ends as
- * gp_cluster_destroy says, but with the error in the log and with its exit status. */
+ * (an MPI error), GP_PEER_LOST. When MPICH's launcher says during it that another process has ended (by SIGUSR1, which
+ * is blocked in the calling thread meanwhile), this one ends with the error in the log and the exit status of
+ * GP_PEER_LOST; a wait of 30 seconds for others to start is told of through the log (GP_LOG_WARNING). MPI is finalised
+ * after an error too; when it does not come back, the process ends as gp_cluster_destroy says, but with the error in
+ * the log and with its exit status. */
 GP_API gp_status gp_cluster_create(gp_cluster **cluster, const gp_cluster_options *options);
 /* Collective, after everything that was made with the cluster is gone. When an MPI that gpipe has initialised does not
  * come back from MPI_Finalize within 5 seconds, that is told of through the log (GP_LOG_WARNING) and ends the process,

@@ -245,12 +245,14 @@ typedef struct gp_evaluation_watch {
     size_t size;                                                  /* sizeof, or 0 */
     void (*on_progress)(void *user, int64_t done, int64_t count); /* passes made, and passes in all; may be NULL */
     /* true ends the evaluation with GP_INTERRUPTED, so that nobody waits for the end of a long one, and a run as if
-     * on_step had returned false: the evaluation is then made when the run is resumed. May be NULL. */
+     * on_step had returned false: the evaluation is then made when the run is resumed. In a cluster all processes give
+     * it, or none does, and one that says true ends the evaluation of all. May be NULL. */
     bool (*should_stop)(void *user);
-    void *user;
+    void *user; /* must live until another watch, or NULL, is given */
 } gp_evaluation_watch;
 
-/* From now on; `watch` is copied; NULL: nobody follows any more. Errors: GP_INVALID (see gpipe/status.h). */
+/* From now on; `watch` is copied; NULL: nobody follows any more. Not during an evaluation. Errors: GP_INVALID (see
+ * gpipe/status.h). */
 GP_API gp_status gp_trainer_watch_evaluations(gp_trainer *trainer, const gp_evaluation_watch *watch);
 
 /* Evaluates a split of a data set (`most` > 0: at most that many windows of it), `evaluation` NULL: for nothing.

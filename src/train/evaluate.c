@@ -50,8 +50,8 @@ typedef struct evaluation {
     gp_evaluation sum;
 } evaluation;
 
-/* Before a pass: GP_INTERRUPTED when somebody wants to stop, in any process. */
-static gp_status tell(evaluation *e) {
+/* GP_INTERRUPTED when somebody wants to stop, in any process. */
+static gp_status before_pass(evaluation *e) {
     const gp_evaluation_watch *watch = &e->trainer->watch;
     if (watch->on_progress) watch->on_progress(watch->user, e->done, e->passes);
     e->done++;
@@ -65,11 +65,11 @@ static gp_status evaluate_batch(evaluation *e, const gp_batch *batch) {
     gp_trainer *trainer = e->trainer;
     int views = gp_dataset_views(e->dataset);
     double loss = 0;
-    GP_TRY(tell(e));
+    GP_TRY(before_pass(e));
     GP_TRY(gp_trainer_evaluate(trainer, &batch->inputs, &batch->targets, &batch->weights, &loss, &e->sum.weight));
     for (int i = 1; i < views; i++) {
         double more, weight;
-        GP_TRY(tell(e));
+        GP_TRY(before_pass(e));
         gp_batch other = {.inputs = e->view, .targets = batch->targets, .weights = batch->weights};
         gp_images_view(e->dataset, i, &batch->inputs, &other.inputs);
         GP_TRY(gp_engine_evaluate_view(trainer->engine, &other, &more, &weight));

@@ -100,6 +100,8 @@ load helper
     gpipe help repeat
     [ "$(wc -l <<<"$stdout")" -eq 2 ]
     refused 2 'there is no help on "data.shif"' help config data.shif
+    refused 2 'there is no help on "nonsense"' help conv2d nonsense
+    refused 2 'there is no help on ""' help ""
 }
 
 @test "help on nothing that there is" {

@@ -41,8 +41,9 @@ weights=checkpoints/latest/model.safetensors
     says '"images": 6'
     [ "$output" != "$plain" ] || fail "moved images are not judged"
     gpipe eval out --verbose --set data.shift=1
+    ended 0
     says "evaluation 0%"
-    says "evaluation 67%  0s left" # two of three views
+    says "evaluation 67%" # two of three views
     gpipe train --resume out --set train.steps=8 --set data.shift=1 --set data.mirror=true
     ended 0
     says "changed: data.mirror false -> true, data.shift 0 -> 1, train.steps 6 -> 8"

@@ -84,3 +84,31 @@ newest() {
         [ "$status" -ne 0 ] || fail "status 0 when rank $rank of $ranks was killed $delay s after its start"
     done
 }
+
+# A process that never comes to MPI_Init, and the signal that would say that it has ended.
+@test "the launcher's news of a lost process end the wait for it" {
+    [ "$IMPLEMENTATION" = mpich ] || skip "Open MPI's launcher ends all processes"
+    timeout -k 5 200 $MPIRUN -n 1 "$GPIPE" train run.yaml : -n 1 sleep 600 >stdout.txt 2>stderr.txt </dev/null &
+    launcher=$!
+    ranks=1
+    await_instant begin
+    pid=$(pid_of 0)
+    for _ in $(seq 1 300); do # until the signal is blocked: 0x200
+        blocked=$(sed -n 's/^SigBlk:[[:space:]]*//p' "/proc/$pid/status")
+        [ $((0x$blocked & 0x200)) -ne 0 ] && break
+        sleep 0.02
+    done
+    if [ -n "$GPIPE_TEST_LONG" ]; then
+        sleep 32
+        grep -q "MPI has waited 30 s for all processes of the run to start" stderr.txt || fail "the wait is not told of"
+    fi
+    kill -USR1 "$pid"
+    for _ in $(seq 1 300); do
+        [ -z "$(pids)" ] && break
+        sleep 0.05
+    done
+    [ -z "$(pids)" ] || fail "it waits on"
+    kill -TERM "$launcher" 2>/dev/null || true # it may have ended too
+    wait "$launcher" || true
+    grep -q "the signal SIGUSR1 came before all processes of the run had started" stderr.txt || fail "nothing is said"
+}

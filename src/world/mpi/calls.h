@@ -44,9 +44,8 @@ typedef struct gp_mpi_calls {
      * come back in another thread: the exit status is then the one that counts. Returns whether the launcher has
      * answered; may not come back either. */
     bool (*leave)(void);
-    bool leaves; /* between machines `finalise` may hang: `leave` is better */
-    bool tells; /* the launcher says by SIGUSR1 that another process has ended, for which `initialise` may wait for ever
-                 */
+    bool leaves;  /* between machines `finalise` may hang: `leave` is better */
+    bool signals; /* the launcher says by SIGUSR1 that another process has ended */
     /* Ends the whole job. */
     void (*abort)(int status);
     void (*describe)(int error, char *text, size_t size);

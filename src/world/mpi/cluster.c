@@ -293,7 +293,7 @@ static gp_status check_launcher(const gp_cluster *cluster, const gp_cluster_opti
                     by, launched, cluster->calls->name);
 }
 
-static gp_status meet(gp_cluster *cluster, const gp_cluster_options *options) {
+static gp_status initialise(gp_cluster *cluster, const gp_cluster_options *options) {
     GP_TRY(start_mpi(cluster));
     cluster->pool = cluster->calls->pool_create(64);
     if (!cluster->pool) return gp_error(GP_OUT_OF_MEMORY, "no memory for a pool of transfers");
@@ -306,20 +306,20 @@ static gp_status meet(gp_cluster *cluster, const gp_cluster_options *options) {
     if (!cluster->peers) return GP_OUT_OF_MEMORY;
     for (int r = 0; r < cluster->ranks; r++)
         cluster->peers[r].watch = -1;
-    GP_TRY(meet_the_others(cluster));
-    gp_cluster_lock(cluster);
-    gp_status status = gp_control_start(cluster);
-    gp_cluster_unlock(cluster);
-    if (status == GP_OK) status = gp_watch_start(cluster);
-    return status == GP_OK ? gp_clock_compare(cluster, false) : status;
+    return meet_the_others(cluster);
 }
 
 static gp_status join(gp_cluster *cluster, const gp_cluster_options *options) {
     GP_TRY(gp_mpi_load(options->implementation, &cluster->calls));
-    gp_mpi_arrival *arrival = cluster->calls->tells ? gp_mpi_arrival_begin() : NULL;
-    gp_status status = meet(cluster, options);
+    gp_mpi_arrival *arrival = gp_mpi_arrival_begin(cluster->calls->signals);
+    gp_status status = initialise(cluster, options);
     gp_mpi_arrival_end(arrival);
-    return status;
+    GP_TRY(status);
+    gp_cluster_lock(cluster);
+    status = gp_control_start(cluster);
+    gp_cluster_unlock(cluster);
+    if (status == GP_OK) status = gp_watch_start(cluster);
+    return status == GP_OK ? gp_clock_compare(cluster, false) : status;
 }
 
 static void leave(gp_cluster *cluster, int exit_status, const char *unsaid);

@@ -125,9 +125,9 @@ bool gp_control_early(gp_cluster *cluster, int world, gp_failure *failure);
 
 /* ---- arrival.c ---- */
 
-/* Until all ranks have met: ends this process, with an error, when MPICH's launcher says that another one has ended.
- * NULL: no memory or thread for that. */
-gp_mpi_arrival *gp_mpi_arrival_begin(void);
+/* Until all ranks have met: tells of a long wait and, where the launcher `signals` that another process has ended, ends
+ * this one with an error then. NULL: no memory or thread for that. */
+gp_mpi_arrival *gp_mpi_arrival_begin(bool signals);
 void gp_mpi_arrival_end(gp_mpi_arrival *arrival); /* accepts NULL */
 
 /* ---- watch.c ---- */

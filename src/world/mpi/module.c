@@ -53,7 +53,7 @@ static void finalise(void) {
 /* Open MPI's launcher hears of it through PMIx, whose library is in the process then; MPICH's through the descriptor
  * that it has given to the process (wire protocol of PMI-1). */
 #ifdef OPEN_MPI
-enum { LEAVES = false, TELLS = false };
+enum { LEAVES = false, SIGNALS = false };
 static bool leave(void) {
     int (*end)(const void *information, size_t count);
     void *pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD), *symbol = pmix ? dlsym(pmix, "PMIx_Finalize") : NULL;
@@ -64,7 +64,7 @@ static bool leave(void) {
 #else
 /* Over UCX a process waits in MPI_Finalize for others to answer that are in there already and do not (openucx/ucx issue
  * 2254). */
-enum { LEAVES = true, TELLS = true };
+enum { LEAVES = true, SIGNALS = true };
 static bool leave(void) {
     static const char words[] = "cmd=finalize\n";
     char answer[64];
@@ -280,7 +280,7 @@ static const gp_mpi_calls calls = {
     .finalise = finalise,
     .leave = leave,
     .leaves = LEAVES,
-    .tells = TELLS,
+    .signals = SIGNALS,
     .abort = end_job,
     .describe = describe,
     .comm_of = comm_of,
