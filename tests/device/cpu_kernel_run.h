@@ -29,8 +29,8 @@ const char *__tsan_default_suppressions(void) {
 }
 #endif
 
-static inline gp_type type_of(gp_dtype dtype, int rank, const int64_t *dims) {
-    return (gp_type){dtype, gp_shape_of(rank, dims)};
+static inline gp_type type_of(gp_dtype dtype, int rank, const int64_t *sizes) {
+    return (gp_type){dtype, gp_shape_of(rank, sizes)};
 }
 
 #define TYPE(dtype, ...)                                                                                               \

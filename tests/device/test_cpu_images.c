@@ -11,6 +11,8 @@
 
 #include "base/memory.h"
 #include "cpu_check.h"
+#include "cpu_kernel_run.h"
+#include "tensor/bf16.h"
 
 /* Fills the expected values of the outputs from what the reference device computes. */
 static void expect(kernel_case *test) {
@@ -117,6 +119,88 @@ static void test_batch_norm(void **state) {
             batch_norm(GP_BF16, shapes[i], relu);
         }
     }
+}
+
+/* Numbers at which instruction sets might differ. */
+static const uint32_t specials[] = {
+    0x7FC00000,             /* NaN */
+    0xFF810000,             /* a signalling one, negative */
+    0x7F800000, 0xFF800000, /* infinite */
+    0x00000000, 0x80000000, /* zeros */
+    0x00010000, 0x80010000, /* subnormal */
+    0x7F7F0000,             /* the largest of bf16, which an offset makes infinite */
+    0x3F810000, 0xBF810000,
+};
+enum { SPECIALS = sizeof specials / sizeof *specials, ROWS = 7, COLUMNS = 45, NUMBERS = ROWS * COLUMNS };
+static const float offsets[] = {-0.0f, 9e35f, 0x1p-8f}; /* a tie where it is added to 1.0078125 */
+
+/* y of an element by plain arithmetic, with mean 0 and deviation 1. */
+static float plain(int i, bool relu) {
+    float x = gp_f32_of_bits(specials[i % SPECIALS]), y = x + offsets[i % COLUMNS % 3];
+    return relu && y < 0 ? 0 : y;
+}
+
+static void assert_same_number(gp_dtype dtype, const void *found, int i, float expected) {
+    uint32_t bits = dtype == GP_BF16 ? ((const uint16_t *)found)[i] : ((const uint32_t *)found)[i];
+    float value = dtype == GP_BF16 ? gp_bf16_to_f32((uint16_t)bits) : gp_f32_of_bits(bits);
+    if (expected != expected)
+        assert_true(value != value);
+    else
+        assert_int_equal(bits, dtype == GP_BF16 ? gp_bf16_of_f32(expected) : gp_f32_bits(expected));
+}
+
+static void run_inference(gp_device *device, gp_op_id id, gp_dtype dtype, bool relu, const void *const *inputs,
+                          void *output) {
+    gp_batch_norm_attributes attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.epsilon = 0.25;
+    attributes.relu = relu;
+    bool gradient = id != GP_OP_BATCH_NORM_INFERENCE;
+    gp_type image = TYPE(dtype, ROWS, COLUMNS), channel = TYPE(GP_F32, COLUMNS);
+    gp_type types[] = {image, image, channel, channel, channel, channel};
+    gp_kernel_desc desc = {.id = id,
+                           .op = gp_op_class_of(id),
+                           .attributes = &attributes,
+                           .inputs = gradient ? types : types + 1,
+                           .outputs = &image,
+                           .input_count = gradient ? 6 : 5,
+                           .output_count = 1};
+    gp_run run = {0};
+    kernel_run(device, &desc, gradient ? inputs : inputs + 1, &output, &run, false);
+}
+
+static void check_specials(gp_device *device, const char *table) {
+    (void)table;
+    float w[COLUMNS], b[COLUMNS], mean[COLUMNS] = {0}, variance[COLUMNS];
+    for (int c = 0; c < COLUMNS; c++) {
+        w[c] = 1;
+        b[c] = offsets[c % 3];
+        variance[c] = 0.75f;
+    }
+    for (int kind = 0; kind < 4; kind++) {
+        gp_dtype dtype = kind % 2 ? GP_BF16 : GP_F32;
+        bool relu = kind / 2;
+        float numbers[NUMBERS], ones[NUMBERS];
+        char x[NUMBERS * 4], dy[NUMBERS * 4], y[NUMBERS * 4];
+        for (int i = 0; i < NUMBERS; i++) {
+            numbers[i] = gp_f32_of_bits(specials[i % SPECIALS]);
+            ones[i] = 1;
+        }
+        gp_convert(x, dtype, numbers, GP_F32, NUMBERS);
+        gp_convert(dy, dtype, ones, GP_F32, NUMBERS);
+        const void *inputs[] = {dy, x, w, b, mean, variance};
+        run_inference(device, GP_OP_BATCH_NORM_INFERENCE, dtype, relu, inputs, y);
+        for (int i = 0; i < NUMBERS; i++)
+            assert_same_number(dtype, y, i, plain(i, relu));
+        run_inference(device, GP_OP_BATCH_NORM_INFERENCE_GRADIENT, dtype, relu, inputs, y);
+        for (int i = 0; i < NUMBERS; i++)
+            if (numbers[i] - numbers[i] == 0) assert_same_number(dtype, y, i, !relu || plain(i, false) > 0 ? 1 : 0);
+    }
+}
+
+static void test_special_numbers(void **state) {
+    (void)state;
+    for_each_device(check_specials);
 }
 
 /* ---- pooling ---- */
@@ -249,10 +333,8 @@ static void test_channels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_depthwise),
-        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_special_numbers), cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_depthwise),  cmocka_unit_test(test_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,16 +23,16 @@ GP_INLINE int64_t block_rows(int64_t width) {
     return rows < FEWEST_ROWS ? FEWEST_ROWS : rows > MOST_ROWS ? MOST_ROWS : rows;
 }
 
-/* The vector of x at element i. `ahead`: elements to the rows after the next ones, of which its line is asked for, 0:
- * of none. The processor alone does not look far enough ahead where several rows are read at once; loops that write as
- * much f32 as they read lose by it. Beyond the end of the data nothing happens. */
-GP_INLINE vector stream_load(gp_dtype dtype, const void *x, int64_t i, int64_t ahead) {
+/* A vector of columns of x from element i on. `ahead`: how many elements further on memory is asked for, 0: not at all.
+ * Where several rows are read at once the processor alone does not look far enough ahead; loops that write f32 lose by
+ * it (bench-images --only="batch norm"). Beyond the end of the data nothing happens. */
+GP_INLINE vector stream_load(gp_dtype dtype, const void *x, int64_t i, int64_t ahead, int lanes) {
     if (ahead) GP_PREFETCH((const void *)((uintptr_t)x + (uintptr_t)(i + ahead) * (dtype == GP_BF16 ? 2 : 4)));
-    return vector_load(dtype, x, i, VECTOR_LANES);
+    return vector_load(dtype, x, i, lanes);
 }
 
-GP_INLINE vector vector_of(const float *values, int64_t c) {
-    return vector_load(GP_F32, values, c, VECTOR_LANES);
+GP_INLINE void vector_add_to(float *sums, int64_t c, vector value, int lanes) {
+    vector_store(GP_F32, sums, c, vector_load(GP_F32, sums, c, lanes) + value, lanes);
 }
 
 /* ---- moments ---- */
@@ -50,23 +50,20 @@ GP_INLINE void tile_deviations(gp_dtype dtype, float *tile, const float *mean, c
     }
 }
 
+GP_INLINE void vector_sums(gp_dtype dtype, float *tile, const void *x, int rows, int64_t n, int64_t c, int lanes) {
+    vector value = {0};
+    for (int r = 0; r < rows; r++) {
+        value += stream_load(dtype, x, r * n + c, ROWS_AHEAD * n, lanes);
+    }
+    vector_add_to(tile, c, value, lanes);
+}
+
 GP_INLINE void tile_sums(gp_dtype dtype, float *tile, const void *x, int rows, int64_t n, int columns) {
-    int whole = columns - columns % VECTOR_LANES;
-    for (int c = 0; c < whole; c += VECTOR_LANES) {
-        vector value = {0};
-        for (int r = 0; r < rows; r++) {
-            value += stream_load(dtype, x, r * n + c, ROWS_AHEAD * n);
-        }
-        vector_store(GP_F32, tile, c, vector_of(tile, c) + value, VECTOR_LANES);
+    int c = 0;
+    for (; c + VECTOR_LANES <= columns; c += VECTOR_LANES) {
+        vector_sums(dtype, tile, x, rows, n, c, VECTOR_LANES);
     }
-    GP_SIMD
-    for (int c = whole; c < columns; c++) {
-        float value = 0.0f;
-        for (int r = 0; r < rows; r++) {
-            value += load(dtype, x, r * n + c);
-        }
-        tile[c] += value;
-    }
+    if (c < columns) vector_sums(dtype, tile, x, rows, n, c, columns - c);
 }
 
 GP_INLINE void tile_scale(float *tile, float factor, int columns) {
@@ -136,58 +133,59 @@ static void batch_moments(gp_dtype dtype, const void *x, int64_t count, int64_t 
 
 /* ---- the result ---- */
 
-/* What of a result the gradient asks for too: the same operations, so that both see the same sign. */
-GP_INLINE float normalised(const gp_cpu_channels *channels, float x, int64_t c) {
-    return (x - channels->mean[c]) * channels->scale[c] + channels->bias[c];
-}
-
-/* What compilers make of rectifying and rounding to bf16 in one loop takes twice the instructions of vectors: these go
- * first, by pairs, and the loops end with the columns that are left. */
-enum { PAIR = 2 * VECTOR_LANES };
-
 /* What a vector of columns needs. */
 typedef struct channels_vector {
     vector mean, scale, bias, shift, slope;
 } channels_vector;
 
-GP_INLINE channels_vector channels_load(const gp_cpu_channels *channels, bool gradient, int64_t c) {
-    channels_vector v = {.mean = vector_of(channels->mean, c),
-                         .scale = vector_of(channels->scale, c),
-                         .bias = vector_of(channels->bias, c)};
-    if (gradient) v.shift = vector_of(channels->shift, c);
-    if (gradient) v.slope = vector_of(channels->slope, c);
+GP_INLINE channels_vector channels_load(const gp_cpu_channels *channels, bool gradient, int64_t c, int lanes) {
+    channels_vector v = {.mean = vector_load(GP_F32, channels->mean, c, lanes),
+                         .scale = vector_load(GP_F32, channels->scale, c, lanes),
+                         .bias = vector_load(GP_F32, channels->bias, c, lanes)};
+    if (gradient) v.shift = vector_load(GP_F32, channels->shift, c, lanes);
+    if (gradient) v.slope = vector_load(GP_F32, channels->slope, c, lanes);
     return v;
 }
 
-GP_INLINE vector vector_normalised(const channels_vector *channels, vector x) {
+/* The gradients ask for this too, by the same operations, so that both see the same sign. */
+GP_INLINE vector normalised(const channels_vector *channels, vector x) {
     return (x - channels->mean) * channels->scale + channels->bias;
 }
 
 GP_INLINE vector batch_norm_vector(gp_dtype dtype, bool relu, const channels_vector *channels, const void *x, int64_t i,
-                                   int64_t ahead) {
-    vector value = vector_normalised(channels, stream_load(dtype, x, i, ahead));
+                                   int64_t ahead, int lanes) {
+    vector value = normalised(channels, stream_load(dtype, x, i, ahead, lanes));
     return relu ? vector_rectify(value) : value;
 }
 
+GP_INLINE void batch_norm_columns(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
+                                  int rows, int64_t n, int64_t c, int lanes) {
+    channels_vector v = channels_load(channels, false, c, lanes);
+    for (int r = 0; r < rows; r++) {
+        int64_t i = r * n + c;
+        vector_store(dtype, y, i, batch_norm_vector(dtype, relu, &v, x, i, 0, lanes), lanes);
+    }
+}
+
+/* Columns that are rounded together. */
+enum { PAIR = 2 * VECTOR_LANES };
+
 GP_INLINE void batch_norm_rows(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
                                int rows, int64_t n, int64_t columns) {
-    int64_t whole = columns - columns % PAIR, ahead = dtype == GP_BF16 ? ROWS_AHEAD * n : 0;
-    for (int64_t c = 0; c < whole; c += PAIR) {
-        channels_vector first = channels_load(channels, false, c),
-                        second = channels_load(channels, false, c + PAIR / 2);
+    int64_t c = 0, ahead = dtype == GP_BF16 ? ROWS_AHEAD * n : 0;
+    for (; c + PAIR <= columns; c += PAIR) {
+        channels_vector first = channels_load(channels, false, c, VECTOR_LANES);
+        channels_vector second = channels_load(channels, false, c + VECTOR_LANES, VECTOR_LANES);
         for (int r = 0; r < rows; r++) {
             int64_t i = r * n + c;
-            vector_store_pair(dtype, y, i, batch_norm_vector(dtype, relu, &first, x, i, ahead),
-                              batch_norm_vector(dtype, relu, &second, x, i + PAIR / 2, ahead));
+            vector_store_pair(dtype, y, i, batch_norm_vector(dtype, relu, &first, x, i, ahead, VECTOR_LANES),
+                              batch_norm_vector(dtype, relu, &second, x, i + VECTOR_LANES, ahead, VECTOR_LANES));
         }
     }
-    GP_SIMD
-    for (int64_t c = whole; c < columns; c++) {
-        for (int r = 0; r < rows; r++) {
-            float value = normalised(channels, load(dtype, x, r * n + c), c);
-            store(dtype, y, r * n + c, relu && value < 0.0f ? 0.0f : value); /* NaN stays NaN */
-        }
+    for (; c + VECTOR_LANES <= columns; c += VECTOR_LANES) {
+        batch_norm_columns(dtype, relu, channels, x, y, rows, n, c, VECTOR_LANES);
     }
+    if (c < columns) batch_norm_columns(dtype, relu, channels, x, y, rows, n, c, (int)(columns - c));
 }
 
 GP_INLINE void batch_norm_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *x, void *y,
@@ -216,10 +214,8 @@ static void batch_norm(gp_dtype dtype, bool relu, const gp_cpu_channels *channel
 /* ---- gradients ---- */
 
 /* dy, or 0 where the rectifier has cut. */
-GP_INLINE float passed(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, float x, int64_t i,
-                       int64_t c) {
-    float value = load(dtype, dy, i);
-    return relu && !(normalised(channels, x, c) > 0.0f) ? 0.0f : value;
+GP_INLINE vector passed(bool relu, const channels_vector *channels, vector dy, vector x) {
+    return relu ? vector_where_positive(normalised(channels, x), dy) : dy;
 }
 
 typedef struct sums_tile {
@@ -227,37 +223,26 @@ typedef struct sums_tile {
 } sums_tile;
 
 GP_INLINE void sums_vector_add(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, sums_tile *tile,
-                               const void *dy, const void *x, int rows, int64_t n, int c) {
-    channels_vector v = channels_load(channels, false, c);
+                               const void *dy, const void *x, int rows, int64_t n, int c, int lanes) {
+    channels_vector v = channels_load(channels, false, c, lanes);
     vector products = {0}, sums = {0};
     for (int r = 0; r < rows; r++) {
-        vector value = stream_load(dtype, x, r * n + c, ROWS_AHEAD * n);
-        vector g = stream_load(dtype, dy, r * n + c, ROWS_AHEAD * n);
-        if (relu) g = vector_where_positive(vector_normalised(&v, value), g);
+        vector value = stream_load(dtype, x, r * n + c, ROWS_AHEAD * n, lanes);
+        vector g = passed(relu, &v, stream_load(dtype, dy, r * n + c, ROWS_AHEAD * n, lanes), value);
         products += g * (value - v.mean);
         sums += g;
     }
-    vector_store(GP_F32, tile->products, c, vector_of(tile->products, c) + products, VECTOR_LANES);
-    vector_store(GP_F32, tile->sums, c, vector_of(tile->sums, c) + sums, VECTOR_LANES);
+    vector_add_to(tile->products, c, products, lanes);
+    vector_add_to(tile->sums, c, sums, lanes);
 }
 
 GP_INLINE void sums_tile_add(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, sums_tile *tile,
                              const void *dy, const void *x, int rows, int64_t n, int columns) {
-    int whole = columns - columns % VECTOR_LANES;
-    for (int c = 0; c < whole; c += VECTOR_LANES)
-        sums_vector_add(dtype, relu, channels, tile, dy, x, rows, n, c);
-    GP_SIMD
-    for (int c = whole; c < columns; c++) {
-        float products = 0.0f, sums = 0.0f;
-        for (int r = 0; r < rows; r++) {
-            float value = load(dtype, x, r * n + c);
-            float g = passed(dtype, relu, channels, dy, value, r * n + c, c);
-            products += g * (value - channels->mean[c]);
-            sums += g;
-        }
-        tile->products[c] += products;
-        tile->sums[c] += sums;
+    int c = 0;
+    for (; c + VECTOR_LANES <= columns; c += VECTOR_LANES) {
+        sums_vector_add(dtype, relu, channels, tile, dy, x, rows, n, c, VECTOR_LANES);
     }
+    if (c < columns) sums_vector_add(dtype, relu, channels, tile, dy, x, rows, n, c, columns - c);
 }
 
 GP_INLINE void sums_tile_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
@@ -310,32 +295,37 @@ static void batch_norm_sums(gp_dtype dtype, bool relu, const gp_cpu_channels *ch
 }
 
 GP_INLINE vector gradient_vector(gp_dtype dtype, bool relu, const channels_vector *channels, const void *dy,
-                                 const void *x, int64_t i, int64_t ahead) {
-    vector value = stream_load(dtype, x, i, ahead), g = stream_load(dtype, dy, i, ahead);
-    if (relu) g = vector_where_positive(vector_normalised(channels, value), g);
+                                 const void *x, int64_t i, int64_t ahead, int lanes) {
+    vector value = stream_load(dtype, x, i, ahead, lanes);
+    vector g = passed(relu, channels, stream_load(dtype, dy, i, ahead, lanes), value);
     return (g - channels->shift - (value - channels->mean) * channels->slope) * channels->scale;
+}
+
+GP_INLINE void gradient_columns(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy,
+                                const void *x, void *dx, int rows, int64_t n, int64_t c, int lanes) {
+    channels_vector v = channels_load(channels, true, c, lanes);
+    for (int r = 0; r < rows; r++) {
+        int64_t i = r * n + c;
+        vector_store(dtype, dx, i, gradient_vector(dtype, relu, &v, dy, x, i, 0, lanes), lanes);
+    }
 }
 
 GP_INLINE void gradient_rows(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy, const void *x,
                              void *dx, int rows, int64_t n, int64_t columns) {
-    int64_t whole = columns - columns % PAIR, ahead = dtype == GP_BF16 ? ROWS_AHEAD * n : 0;
-    for (int64_t c = 0; c < whole; c += PAIR) {
-        channels_vector first = channels_load(channels, true, c), second = channels_load(channels, true, c + PAIR / 2);
+    int64_t c = 0, ahead = dtype == GP_BF16 ? ROWS_AHEAD * n : 0;
+    for (; c + PAIR <= columns; c += PAIR) {
+        channels_vector first = channels_load(channels, true, c, VECTOR_LANES);
+        channels_vector second = channels_load(channels, true, c + VECTOR_LANES, VECTOR_LANES);
         for (int r = 0; r < rows; r++) {
-            int64_t i = r * n + c;
-            vector_store_pair(dtype, dx, i, gradient_vector(dtype, relu, &first, dy, x, i, ahead),
-                              gradient_vector(dtype, relu, &second, dy, x, i + PAIR / 2, ahead));
+            int64_t i = r * n + c, j = i + VECTOR_LANES;
+            vector_store_pair(dtype, dx, i, gradient_vector(dtype, relu, &first, dy, x, i, ahead, VECTOR_LANES),
+                              gradient_vector(dtype, relu, &second, dy, x, j, ahead, VECTOR_LANES));
         }
     }
-    GP_SIMD
-    for (int64_t c = whole; c < columns; c++) {
-        for (int r = 0; r < rows; r++) {
-            float value = load(dtype, x, r * n + c);
-            float g = passed(dtype, relu, channels, dy, value, r * n + c, c);
-            float centred = g - channels->shift[c] - (value - channels->mean[c]) * channels->slope[c];
-            store(dtype, dx, r * n + c, centred * channels->scale[c]);
-        }
+    for (; c + VECTOR_LANES <= columns; c += VECTOR_LANES) {
+        gradient_columns(dtype, relu, channels, dy, x, dx, rows, n, c, VECTOR_LANES);
     }
+    if (c < columns) gradient_columns(dtype, relu, channels, dy, x, dx, rows, n, c, (int)(columns - c));
 }
 
 GP_INLINE void batch_norm_gradient_run(gp_dtype dtype, bool relu, const gp_cpu_channels *channels, const void *dy,

@@ -92,7 +92,8 @@ GP_INLINE vector_u16 vector_round(vector value) {
     return narrow_u16(round_upper(value) >> 16);
 }
 
-/* 0 where the value is negative; NaN stays. */
+/* 0 where the value is negative; NaN and -0 stay: a maximum gives its second operand where one is NaN or both are zero.
+ */
 GP_INLINE vector vector_rectify(vector value) {
 #if defined(__AVX512F__)
     return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)value);
@@ -123,8 +124,7 @@ GP_INLINE void vector_store(gp_dtype dtype, void *data, int64_t i, vector value,
     }
 }
 
-/* Two whole vectors, one after the other: where they are rounded their halves are brought together by one instruction.
- */
+/* Two whole vectors, one after the other: one instruction brings the halves of rounded ones together. */
 GP_INLINE void vector_store_pair(gp_dtype dtype, void *data, int64_t i, vector first, vector second) {
 #if defined(__AVX512BW__)
     if (dtype == GP_BF16) {
