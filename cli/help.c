@@ -141,37 +141,50 @@ static bool help_layers(cli_text *text, const char *only) {
 
 /* ---- the command ---- */
 
-/* A word that is no topic itself: a key, a group of keys, or a layer. */
-static gp_status write_word(const char *word, cli_text *text) {
-    if (*word && (help_config(text, word) || help_layers(text, word))) return GP_OK;
+static gp_status refuse(const char *topic, const char *more) {
+    const char *word = *more ? more : topic,
+               *nearest = strchr(word, '.') ? cli_key_nearest(word, CLI_USE_ALWAYS) : NULL;
     return gp_error(
         GP_INVALID,
-        "there is no help on \"%s\"; accepted: a command, config, a key of a configuration, layers, a layer, "
-        "man, completion",
-        word);
+        "there is no help on \"%s%s%s\"; accepted: a command, config, a key of a configuration%s%s%s, layers, "
+        "a layer, man, completion",
+        topic, *more ? " " : "", more, nearest ? " (the nearest is " : "", nearest ? nearest : "", nearest ? ")" : "");
+}
+
+/* A word that is no topic itself: a key, a group of keys, or a layer. */
+static bool write_word(const char *word, cli_text *text) {
+    return *word && (help_config(text, word) || help_layers(text, word));
+}
+
+/* Topics that a second word may follow. */
+static gp_status write_pair(const char *topic, const char *more, cli_text *text) {
+    bool config = strcmp(topic, "config") == 0, layers = strcmp(topic, "layers") == 0, man = strcmp(topic, "man") == 0;
+    if (config || layers)
+        return (config ? help_config(text, more) : help_layers(text, more)) ? GP_OK : refuse(topic, more);
+    if (man && *more && strcmp(more, "config") != 0) return refuse(topic, more);
+    if (man) {
+        (*more ? cli_help_man_config : cli_help_man_program)(text);
+    } else if (strcmp(topic, "completion") != 0) {
+        return refuse(topic, more);
+    } else if (!cli_help_completion(more, text)) {
+        return gp_error(GP_INVALID, "completion for \"%s\" is not known; accepted: bash, zsh, fish", more);
+    }
+    return GP_OK;
 }
 
 static gp_status write_topic(const cli_arguments *arguments, cli_text *text) {
     const char *topic = arguments->word_count > 0 ? arguments->words[0] : "";
     const char *more = arguments->word_count > 1 ? arguments->words[1] : "";
     const cli_command *command = cli_command_find(topic);
-    bool config = strcmp(topic, "config") == 0, layers = strcmp(topic, "layers") == 0;
+    gp_status status = GP_OK;
     if (arguments->word_count == 0) {
         cli_help_program(text);
-    } else if (command) {
+    } else if (command && !*more) {
         cli_help_command(command, text);
-    } else if (config || layers) {
-        if (!(config ? help_config(text, more) : help_layers(text, more))) return write_word(more, text);
-    } else if (strcmp(topic, "man") == 0 && strcmp(more, "config") != 0) {
-        cli_help_man_program(text);
-    } else if (strcmp(topic, "man") == 0) {
-        cli_help_man_config(text);
-    } else if (strcmp(topic, "completion") != 0) {
-        return write_word(*more ? more : topic, text);
-    } else if (!cli_help_completion(more, text)) {
-        return gp_error(GP_INVALID, "completion for \"%s\" is not known; accepted: bash, zsh, fish", more);
+    } else if (*more || !write_word(topic, text)) {
+        status = write_pair(topic, more, text);
     }
-    return text->failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left") : GP_OK;
+    return status == GP_OK && text->failed ? gp_error(GP_OUT_OF_MEMORY, "the system has no memory left") : status;
 }
 
 static int run(const cli_arguments *arguments) {

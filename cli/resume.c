@@ -167,9 +167,19 @@ static gp_status record(const cli_resume *resume, const cli_session *session, in
     return resume->difference.changed.text ? cli_run_folder_write_config(resume->run, &session->config) : GP_OK;
 }
 
+/* A refused run leaves its folder as it was. */
+static gp_status check_resumed(const cli_session *session) {
+    cli_text configuration = {0};
+    gp_status status = cli_config_fixed_text(&session->config, &configuration);
+    if (status == GP_OK) status = gp_trainer_check_resumed(session->trainer, session->dataset, configuration.text);
+    cli_text_free(&configuration);
+    return cli_cluster_agree(session->cluster, status);
+}
+
 gp_status cli_resume_apply(cli_resume *resume, cli_session *session) {
     const char *changed = resume->difference.changed.text;
     gp_status status = gp_trainer_resume(session->trainer, resume->from);
+    if (status == GP_OK) status = check_resumed(session);
     if (status != GP_OK) return status;
     int64_t step = gp_trainer_step_count(session->trainer);
     cli_message(GP_LOG_INFO, "%s goes on after step %lld of %lld%s%s", resume->run, (long long)step,

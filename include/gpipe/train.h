@@ -361,6 +361,11 @@ typedef struct gp_run_options {
                                   in checkpoints and compared; NULL: nothing is compared */
 } gp_run_options;
 
+/* Whether a run on this data, with this `configuration` (as in gp_run_options), may go on from what gp_trainer_resume
+ * has read; also when nothing was resumed. gp_trainer_run checks it too. Errors: GP_INVALID saying what differs. */
+GP_API gp_status gp_trainer_check_resumed(const gp_trainer *trainer, const gp_dataset *dataset,
+                                          const char *configuration);
+
 /* Trains on mini-batches of pipeline.batch samples of a data set: evaluates, writes <out>/metrics.jsonl,
  * <out>/report.json and checkpoints <out>/checkpoints/step-N with the links latest and best. Those on the way are
  * written while training goes on when pipeline.snapshot made room for the copy; failing to write one is a warning, and

@@ -72,16 +72,15 @@ static gp_status evaluate(run_state *run, bool last) {
 
 /* ---- checkpoints ---- */
 
-static uint64_t configuration_of(const run_state *run) {
-    const char *text = run->options->configuration;
-    return text ? gp_checksum_of(text, strlen(text)) : 0;
+static uint64_t checksum_of(const char *configuration) {
+    return configuration ? gp_checksum_of(configuration, strlen(configuration)) : 0;
 }
 
 static gp_status write_checkpoint(run_state *run, bool last) {
     gp_checkpoint_state state = gp_trainer_state(run->trainer);
     state.training_count = gp_dataset_count(run->dataset, GP_SPLIT_TRAIN);
     state.validation_count = gp_dataset_count(run->dataset, GP_SPLIT_VALIDATION);
-    state.configuration = configuration_of(run);
+    state.configuration = checksum_of(run->options->configuration);
     return gp_saver_save(run->saver, &state, last);
 }
 
@@ -169,19 +168,18 @@ static gp_status loop(run_state *run) {
 /* ---- the beginning ---- */
 
 /* What a checkpoint was made with must still be so. */
-static gp_status check_resumed(const run_state *run) {
-    const gp_trainer *trainer = run->trainer;
-    int64_t training = gp_dataset_count(run->dataset, GP_SPLIT_TRAIN);
-    int64_t validation = gp_dataset_count(run->dataset, GP_SPLIT_VALIDATION);
-    uint64_t configuration = configuration_of(run);
+gp_status gp_trainer_check_resumed(const gp_trainer *trainer, const gp_dataset *dataset, const char *configuration) {
+    int64_t training = gp_dataset_count(dataset, GP_SPLIT_TRAIN);
+    int64_t validation = gp_dataset_count(dataset, GP_SPLIT_VALIDATION);
+    uint64_t checksum = checksum_of(configuration);
     if (trainer->training_count < 0) return GP_OK; /* nothing was resumed */
     if (trainer->training_count > 0 && (training != trainer->training_count || validation != trainer->validation_count))
         return gp_error(GP_INVALID,
                         "the data has %" PRId64 " %s for training and %" PRId64
                         " for validation, but the checkpoint was made with %" PRId64 " and %" PRId64,
-                        training, gp_dataset_unit(run->dataset), validation, trainer->training_count,
+                        training, gp_dataset_unit(dataset), validation, trainer->training_count,
                         trainer->validation_count);
-    if (configuration != 0 && trainer->configuration != 0 && configuration != trainer->configuration)
+    if (checksum != 0 && trainer->configuration != 0 && checksum != trainer->configuration)
         return gp_error(GP_INVALID, "the checkpoint was made with another configuration");
     return GP_OK;
 }
@@ -193,6 +191,8 @@ static gp_status catch_up(run_state *run) {
     run->is_best = false;
     GP_TRY(evaluate(run, trainer->step >= run->steps));
     if (!run->has_validation) return GP_OK;
+    gp_log(GP_LOG_INFO, "step %" PRId64 ": the evaluation that was interrupted: validation loss %.4f", trainer->step,
+           run->validation.loss);
     gp_status status = run->directory ? gp_run_directory_amend(run->directory, &run->validation) : GP_OK;
     GP_TRY(gp_engine_agree(trainer->engine, status, false, NULL));
     /* In a run that has made its steps no later checkpoint would say that nothing is pending. */
@@ -238,7 +238,8 @@ static gp_status open_loader(run_state *run) {
 
 static gp_status run_all(run_state *run) {
     GP_TRY(gp_grid_compare_data(run->trainer->layout.engine.cluster, run->dataset));
-    GP_TRY(gp_engine_agree(run->trainer->engine, check_resumed(run), false, NULL));
+    gp_status resumed = gp_trainer_check_resumed(run->trainer, run->dataset, run->options->configuration);
+    GP_TRY(gp_engine_agree(run->trainer->engine, resumed, false, NULL));
     GP_TRY(open_out(run));
     GP_TRY(open_loader(run));
     if (run->trainer->training_count >= 0) run->stale = is_stale(run); /* it had ended early */

@@ -99,8 +99,11 @@ load helper
     done
     gpipe help repeat
     [ "$(wc -l <<<"$stdout")" -eq 2 ]
-    refused 2 'there is no help on "data.shif"' help config data.shif
-    refused 2 'there is no help on "nonsense"' help conv2d nonsense
+    refused 2 'there is no help on "config data.shif"' help config data.shif
+    says "the nearest is data.shift"
+    for words in "conv2d nonsense" "nonsense conv2d" "train nonsense" "man nonsense" "config conv2d" "layers data.shift"; do
+        refused 2 "there is no help on \"$words\"" help $words
+    done
     refused 2 'there is no help on ""' help ""
 }
 

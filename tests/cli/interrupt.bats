@@ -71,6 +71,19 @@ slow_run() {
     wait_for "plan:" stderr.txt
 }
 
+# timeout (coreutils) sends its signal to the program and to its group.
+@test "a signal that comes twice at once is one" {
+    "$GPIPE" train run.yaml --set train.steps=10000000 >stdout.txt 2>stderr.txt </dev/null &
+    child=$!
+    wait_for step out/metrics.jsonl
+    kill -TERM "$child"
+    kill -TERM "$child"
+    status=0
+    wait "$child" || status=$?
+    ended 0
+    [ -s out/checkpoints/latest/model.safetensors ]
+}
+
 @test "a second Ctrl-C, and a second SIGTERM, ends at once" {
     for pair in "INT 130" "TERM 143"; do
         rm -rf out

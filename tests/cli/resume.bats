@@ -85,8 +85,10 @@ steps_of() {
     refused 2 "optimizer.name (adamw there, adam here)" train --resume out --set optimizer.name=adam
     refused 2 "device.precision (f32 there, bf16 here)" train --resume out --set device.precision=bf16
     head -c 1200 corpus.txt >half.txt
+    cp out/config.yaml before.yaml
     refused 2 "the data has 1080 tokens for training and 120 for validation, but the checkpoint was made with 2160 and 240" \
         train --resume out --set data.text=half.txt --set train.steps=9
+    cmp before.yaml out/config.yaml # nothing has changed
     mv corpus.txt moved.txt
     gpipe train --resume out --set data.text=moved.txt --set train.steps=5
     ended 0
