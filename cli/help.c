@@ -201,13 +201,12 @@ const cli_command cli_help = {
     .arguments = "[TOPIC [WORD]]",
     .most = 2,
     .kind = CLI_WORDS,
-    .words = "train|eval|sample|plan|profile|simulate|inspect|predict|import|export|gradients|doctor|config|layers|man|"
-             "completion",
+    .words = "train|eval|sample|plan|profile|simulate|inspect|predict|import|export|tokenize|gradients|doctor|config|"
+             "layers|man|completion",
     .summary = "help on a command, on the keys of a configuration, on layers",
-    .description = "Without a topic: the commands. With one: help on that command, key (data.mirror), group of keys "
-                   "(data) or layer "
-                   "(conv2d); config [KEY]: every key of a configuration, or that one; layers [LAYER]: the layers that "
-                   "a model can "
-                   "be made of; man [config]: the manual pages; completion bash|zsh|fish: completion for that shell.",
+    .description =
+        "Without a topic: the commands. With one: help on that command, key (data.mirror), group of keys (data) or "
+        "layer (conv2d); config [KEY]: every key of a configuration, or that one; layers [LAYER]: the layers that a "
+        "model can be made of; man [config]: the manual pages; completion bash|zsh|fish: completion for that shell.",
     .run = run,
 };

@@ -19,26 +19,24 @@ static void end_at_once(int number) {
     raise(number); /* delivered when the handler returns */
 }
 
-/* Two signals within this many seconds are one: timeout (coreutils) sends its own to the program and then to its group.
- */
-static const double one = 0.2;
+/* Seconds within which two signals are one: timeout (coreutils) sends its own to the program, then to its group. */
+static const double apart = 0.2;
 static volatile double last_time = 0;
 
-static bool comes_again_at_once(void) {
+static bool follows_at_once(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time); /* may be called in handlers */
     double now = (double)time.tv_sec + 1e-9 * (double)time.tv_nsec, before = last_time;
     last_time = now;
-    return now - before < one;
+    return now - before < apart;
 }
 
 static void on_signal(int number) {
     static const char first[] = "\ngpipe: finishing this step and writing a checkpoint; once more ends at once\n";
     static const char again[] = "\ngpipe: the end is near already; once more ends at once\n";
-    bool repeated = (number == SIGINT && interrupted) || (number == SIGTERM && terminated);
-    if (comes_again_at_once() && repeated) return;
+    bool repeated = (number == SIGINT && interrupted) || (number == SIGTERM && terminated), same = follows_at_once();
     if (repeated) {
-        end_at_once(number);
+        if (!same) end_at_once(number);
         return;
     }
     if (number == SIGINT) interrupted = 1;

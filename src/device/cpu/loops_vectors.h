@@ -92,8 +92,7 @@ GP_INLINE vector_u16 vector_round(vector value) {
     return narrow_u16(round_upper(value) >> 16);
 }
 
-/* 0 where the value is negative; NaN and -0 stay: a maximum gives its second operand where one is NaN or both are zero.
- */
+/* 0 where the value is negative. NaN and -0 stay: the processor's maximum is its second operand there. */
 GP_INLINE vector vector_rectify(vector value) {
 #if defined(__AVX512F__)
     return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)value);
